@@ -1,0 +1,1 @@
+"""What the operators do: stages, access relations and the dataflow between them."""

@@ -1,0 +1,1 @@
+"""Templates that turn an evaluated group into a kernel."""

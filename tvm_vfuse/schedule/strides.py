@@ -1,0 +1,123 @@
+"""Strides of a group's boundary accesses along its axes, and the loops that can be collapsed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import tvm
+from tvm.ir import Range, Var
+
+from tvm_vfuse.graph.evaluate import Evaluation, Node
+from tvm_vfuse.graph.indices import INDEX, const_int, equal, flatten, free_vars, index, substitute
+from tvm_vfuse.graph.placement import Axis, linear_terms
+from tvm_vfuse.graph.stages import Tensor
+
+Expr = tvm.ir.Expr
+
+
+@dataclass(frozen=True)
+class Access:
+    """One boundary access: its flat position and stride along each axis (None: not affine)."""
+
+    tensor: Tensor
+    axes: frozenset[Var]
+    strides: tuple[Expr, ...] | None
+    is_store: bool
+
+    def stride(self, number: int) -> int | None:
+        """Constant stride along axis ``number``, or None where it is symbolic or the access is not affine."""
+        return None if self.strides is None else const_int(self.strides[number])
+
+
+def accesses(evaluation: Evaluation) -> list[Access]:
+    """All loads and stores of the group's boundary tensors."""
+    out = [_access(evaluation, n.tensor, n.index, n, False) for n in evaluation.nodes if n.kind == "load"]
+    return out + [_access(evaluation, s.tensor, s.indices, None, True) for s in evaluation.stores]
+
+
+def _access(evaluation: Evaluation, tensor: Tensor, idx: Sequence[Expr], node: Node | None, store: bool) -> Access:
+    where = evaluation.placement
+    flat = where.analyzer.simplify(flatten(idx, tensor.shape))
+    axes = node.axes if node is not None else frozenset(free_vars(flat) & {a.var for a in where.axes})
+    inner = node is not None and any(d.axes for d in node.deps)
+    terms = linear_terms(flat, where.axes)
+    if terms is not None and inner:  # an index that is itself loaded: affine only in the axes it does not use
+        hidden = {v for d in node.deps for v in d.axes} if node is not None else set()
+        if any(a.var in hidden for a in where.axes):
+            terms = [
+                tvm.tirx.IntImm(INDEX, -1) if a.var in hidden else t for a, t in zip(where.axes, terms[:-1], strict=True)
+            ] + [terms[-1]]
+    strides = None if terms is None else tuple(where.analyzer.simplify(t) for t in terms[:-1])
+    return Access(tensor, axes, strides, store)
+
+
+def collapse(evaluation: Evaluation) -> None:
+    """Joins neighbouring axes that every access walks as one (in place, on the evaluation).
+
+    Two axes join if they are of one kind, neighbours in the loop order, and the outer stride equals the inner
+    stride times the inner extent in every access; so a 4-D addition becomes one long loop.
+    """
+    while True:
+        pair = _find_pair(evaluation)
+        if pair is None:
+            return
+        _join(evaluation, *pair)
+
+
+def _find_pair(evaluation: Evaluation) -> tuple[Axis, Axis] | None:
+    where = evaluation.placement
+    found = accesses(evaluation)
+    position = {a.var: i for i, a in enumerate(where.axes)}
+    frozen = _frozen(evaluation)
+    space = {a.var for a in where.space}
+    for outer, inner in zip(where.order, where.order[1:], strict=False):
+        if (outer.var in space) != (inner.var in space) or outer.var in frozen or inner.var in frozen:
+            continue
+        kind = where.space if outer.var in space else where.reduce
+        if [a.var for a in kind].index(inner.var) != [a.var for a in kind].index(outer.var) + 1:
+            continue
+        if all(_joins(a, position[outer.var], position[inner.var], inner, evaluation) for a in found):
+            return outer, inner
+    return None
+
+
+def _frozen(evaluation: Evaluation) -> set[Var]:
+    """Axes that stand in value expressions or guards; they keep loops of their own."""
+    used: set[Var] = set()
+    for n in evaluation.nodes:
+        for e in ([n.expr] if n.expr is not None else []) + list(n.guards):
+            used |= free_vars(e)
+    return used
+
+
+def _joins(access: Access, outer: int, inner: int, axis: Axis, evaluation: Evaluation) -> bool:
+    where = evaluation.placement
+    if access.strides is None:
+        return not access.axes & {where.axes[outer].var, where.axes[inner].var}
+    a, b = access.strides[outer], access.strides[inner]
+    if const_int(a) == -1 or const_int(b) == -1:
+        return False
+    return equal(a, b * axis.extent, where.analyzer)
+
+
+def _join(evaluation: Evaluation, outer: Axis, inner: Axis) -> None:
+    where = evaluation.placement
+    extent = where.analyzer.simplify(outer.extent * inner.extent)
+    joined = Axis(Var(f"{outer.var.name}{inner.var.name}", INDEX), extent)
+    where.analyzer.bind(joined.var, Range(index(0), extent))
+    env = {outer.var: joined.var // inner.extent, inner.var: joined.var % inner.extent}
+    gone = {outer.var, inner.var}
+
+    def place(expr: Expr) -> Expr:
+        return where.analyzer.simplify(substitute(expr, env)) if free_vars(expr) & gone else expr
+
+    for n in evaluation.nodes:
+        n.index = tuple(place(i) for i in n.index)
+        if n.axes & gone:
+            n.axes = frozenset(n.axes - gone | {joined.var})
+    evaluation.stores = [
+        type(s)(s.tensor, s.node, tuple(place(i) for i in s.indices), s.full) for s in evaluation.stores
+    ]
+    swap = lambda axes: tuple(joined if a is outer else a for a in axes if a is not inner)  # noqa: E731
+    where.space, where.reduce, where.order = swap(where.space), swap(where.reduce), swap(where.order)
