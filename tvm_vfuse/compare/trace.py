@@ -135,11 +135,12 @@ def trace(mod: tvm.ir.IRModule, inputs: Sequence[Any], entry: str = "main") -> T
 
 def entry_function(mod: tvm.ir.IRModule, entry: str = "main") -> relax.Function:
     """Return the Relax function ``entry`` of a module; :class:`InputError` where there is none."""
-    for var, function in mod.functions.items():
-        if var.name_hint == entry and isinstance(function, relax.Function):
-            return function
-    names = sorted(var.name_hint for var, f in mod.functions.items() if isinstance(f, relax.Function))
-    raise InputError(f"the module has no Relax function {entry!r}; it has {', '.join(names) or 'none'}")
+    functions = {var.name_hint: f for var, f in mod.functions.items() if isinstance(f, relax.Function)}
+    if entry not in functions:
+        raise InputError(
+            f"the module has no function {entry!r}; rename one of {', '.join(sorted(functions)) or 'none'}"
+        )
+    return functions[entry]
 
 
 def _tensors(values: Sequence[Any]) -> tuple[TensorValue, ...]:

@@ -9,12 +9,12 @@ from tvm_vfuse.compare.trace import Launch, TensorValue, Trace
 
 def launch_bytes(launch: Launch) -> int | None:
     """Bytes of a kernel's distinct inputs plus its outputs, each once; None where a size is unknown."""
-    return _sum([_distinct_bytes(launch.inputs), _distinct_bytes(launch.outputs)])
+    return sum_known([_distinct_bytes(launch.inputs), _distinct_bytes(launch.outputs)])
 
 
 def boundary_bytes(trace: Trace) -> int | None:
     """Sum of :func:`launch_bytes` over the kernels of a run."""
-    return _sum(launch_bytes(launch) for launch in trace.launches)
+    return sum_known(launch_bytes(launch) for launch in trace.launches)
 
 
 def ideal_bytes(trace: Trace) -> int | None:
@@ -54,8 +54,9 @@ def peak_bytes(trace: Trace, in_kernel: Sequence[int | None]) -> int | None:
     for storage, start in first.items():
         for step in range(start, last[storage] + 1):
             alive_at[step].append(trace.created[storage].nbytes)
-    totals = [_sum(sizes) for sizes in alive_at]
-    return None if any(total is None for total in totals) else max((t for t in totals if t is not None), default=0)
+    sums = [sum_known(sizes) for sizes in alive_at]
+    known = [size for size in sums if size is not None]
+    return max(known, default=0) if len(known) == len(sums) else None
 
 
 def _distinct_bytes(values: Iterable[TensorValue]) -> int | None:
@@ -64,13 +65,14 @@ def _distinct_bytes(values: Iterable[TensorValue]) -> int | None:
     for value in values:
         size, before = value.nbytes, sizes.get(value.storages, 0)
         sizes[value.storages] = None if size is None or before is None else max(size, before)
-    return _sum(sizes.values())
+    return sum_known(sizes.values())
 
 
-def _sum(sizes: Iterable[int | None]) -> int | None:
-    total = 0
+def sum_known(sizes: Iterable[int | None]) -> int | None:
+    """Sum of sizes; None where one is unknown."""
+    result = 0
     for size in sizes:
         if size is None:
             return None
-        total += size
-    return total
+        result += size
+    return result
