@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tvm_vfuse.compare.measure import Timing
+from tvm_vfuse.compare.trace import Trace
+from tvm_vfuse.compare.traffic import launch_bytes
 
 GPU_FIELDS = (
     "registers",
@@ -106,3 +110,23 @@ class Row:
         data["notes"] = list(self.notes)
         data["flop_per_byte"] = self.flop_per_byte
         return data
+
+
+def kernel_list(trace: Trace, ops: dict[str, list[str]], in_kernel: Sequence[int | None]) -> tuple[Kernel, ...]:
+    """List the distinct kernels of a trace in the order of their first launch.
+
+    Parameters
+    ----------
+    trace : Trace
+    ops : dict of str to list of str
+        Members of the fused kernels, by name; a kernel that is absent is one operator.
+    in_kernel : sequence of int or None
+        Bytes that each launch keeps in memory by itself.
+    """
+    launches = Counter(launch.name for launch in trace.launches)
+    kernels: dict[str, Kernel] = {}
+    for launch, held in zip(trace.launches, in_kernel, strict=True):
+        members = tuple(ops.get(launch.name, [launch.name]))
+        kernel = Kernel(launch.name, members, launches[launch.name], launch_bytes(launch), held)
+        kernels.setdefault(launch.name, kernel)
+    return tuple(kernels.values())

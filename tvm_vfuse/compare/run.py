@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,10 +16,10 @@ from tvm_vfuse.compare.error import tolerance
 from tvm_vfuse.compare.flops import kernel_flop
 from tvm_vfuse.compare.kernel_memory import in_kernel_bytes
 from tvm_vfuse.compare.measure import measure
-from tvm_vfuse.compare.record import Kernel, Row
+from tvm_vfuse.compare.record import Row, kernel_list
 from tvm_vfuse.compare.reference import Arrays, Referee
 from tvm_vfuse.compare.trace import Trace, trace
-from tvm_vfuse.compare.traffic import boundary_bytes, ideal_bytes, launch_bytes, peak_bytes, sum_known
+from tvm_vfuse.compare.traffic import boundary_bytes, ideal_bytes, peak_bytes, sum_known
 from tvm_vfuse.device import runs_here
 from tvm_vfuse.errors import InputError
 from tvm_vfuse.options import FusionOptions
@@ -196,7 +195,7 @@ class _Session:
             else None,
             peak_bytes=peak_bytes(column.trace, held),
             predicted_us=column.lowered.predicted_us,
-            kernel_list=_kernels(column.trace, column.lowered.ops, held),
+            kernel_list=kernel_list(column.trace, column.lowered.ops, held),
             notes=column.trace.notes,
         )
 
@@ -237,13 +236,3 @@ class _Session:
         for name in functions:
             ratios = {base: measured.ratio(name, base) for base in functions if base != name}
             rows[name] = replace(rows[name], measured_ms=measured.timing(name), time_ratio=ratios)
-
-
-def _kernels(trace: Trace, ops: dict[str, list[str]], held: Sequence[int | None]) -> tuple[Kernel, ...]:
-    """Distinct kernels of a trace in the order of their first launch."""
-    launches = Counter(launch.name for launch in trace.launches)
-    seen: dict[str, Kernel] = {}
-    for launch, memory in zip(trace.launches, held, strict=True):
-        members = tuple(ops.get(launch.name, [launch.name]))
-        seen.setdefault(launch.name, Kernel(launch.name, members, launches[launch.name], launch_bytes(launch), memory))
-    return tuple(seen.values())
