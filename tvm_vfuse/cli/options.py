@@ -104,6 +104,17 @@ def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
+def _dims(pairs: tuple[str, ...]) -> dict[str, int]:
+    """Values of ``--dim`` as a dict; :class:`InputError` where one is not NAME=N."""
+    dims: dict[str, int] = {}
+    for pair in pairs:
+        name, _, number = pair.partition("=")
+        if not name or not number.isdecimal() or int(number) < 1:
+            raise InputError(f"--dim {pair}: expected NAME=N with a whole number N of at least 1, such as batch=8")
+        dims[name] = int(number)
+    return dims
+
+
 def _writable(_context: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
     """Refuse a file in a directory that does not exist before any work is done."""
     if path is not None and not path.absolute().parent.is_dir():
