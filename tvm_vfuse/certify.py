@@ -1,12 +1,13 @@
-"""Certify fused kernels: they write all of their outputs, and what they compute is what the unfused operators do.
+"""Certify fused kernels: each computes what its unfused operators do, and writes all of its outputs.
 
-Fused and unfused modules run on the same random inputs. Before each kernel its outputs are filled with a NaN of a
-pattern of its own, so that an element that a kernel leaves out, or reads too early, shows.
+The unfused module runs on random inputs, and the value of each of its bindings is kept. Then the fused module runs.
+Before each of its kernels the inputs are replaced by the unfused values (so that a fault stays where it is made), and
+the outputs are filled with a NaN of a pattern of its own (so that an element left out, or read too early, shows). After
+it the outputs are compared with the unfused values. Last, the whole function runs undisturbed.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,12 +18,14 @@ import tvm
 from tvm_vfuse import pipeline
 from tvm_vfuse.build import Runner, compile_module, to_arrays, to_device
 from tvm_vfuse.compare.columns import Lowered, lower_column
-from tvm_vfuse.compare.error import max_error, tolerance
+from tvm_vfuse.compare.error import max_error, output_error, tolerance
 from tvm_vfuse.compare.float64 import is_float
-from tvm_vfuse.compare.trace import Launch, entry_function, trace
+from tvm_vfuse.compare.trace import Launch, Trace, trace
 from tvm_vfuse.device import runs_here
 from tvm_vfuse.errors import InputError
 from tvm_vfuse.options import FusionOptions
+
+Array = np.ndarray[Any, Any]
 
 # A quiet NaN with a payload that no arithmetic makes, by bytes of an element; integers get the same bits.
 _POISON = {8: 0x7FF8DEADBEEF5EED, 4: 0x7FC5BEEF, 2: 0x7ED5, 1: 0xA5}
@@ -30,28 +33,31 @@ _POISON = {8: 0x7FF8DEADBEEF5EED, 4: 0x7FC5BEEF, 2: 0x7ED5, 1: 0xA5}
 
 @dataclass(frozen=True)
 class Certificate:
-    """Outcome of one check.
+    """Outcome of checking one kernel, or ``main``: the whole function.
 
     Parameters
     ----------
     name : str
-        The kernel, or ``main`` for the whole function.
-    claim : str
-        What was checked.
+    ops : tuple of str
+        Operators in the kernel; empty for the whole function.
     passed : bool
     max_error : float or None
-        Largest error over the seeds; None where the claim is not about numbers.
-    tolerance : float or None
+        Largest error against unfused over seeds and outputs; None where the kernel's values have no unfused counterpart
+        of the same name (the whole function covers it).
+    tolerance : float
         Largest error accepted.
+    exact : bool
+        Whether all outputs equal the unfused ones bit for bit.
     detail : str
         What is wrong, where something is.
     """
 
     name: str
-    claim: str
+    ops: tuple[str, ...]
     passed: bool
-    max_error: float | None = None
-    tolerance: float | None = None
+    max_error: float | None
+    tolerance: float
+    exact: bool
     detail: str = ""
 
 
@@ -79,7 +85,7 @@ def certify_workload(
     Returns
     -------
     list of Certificate
-        For each kernel that it writes all of its outputs; for the whole function that it equals the unfused one.
+        One for each kernel in the order of their first launch, then one for the whole function.
 
     Raises
     ------
@@ -97,68 +103,123 @@ def certify_workload(
     for seed in range(options.seed, options.seed + seeds):
         progress(f"{workload.name}: seed {seed}")
         inputs = workload.inputs(seed)
-        expected, dtypes = unfused.run(inputs)[0], unfused.dtypes(inputs)
-        got, unwritten = fused.run(inputs)
-        for kernel in fused.kernels(inputs):
-            _merge(results, _written(kernel, unwritten.get(kernel, ""), seed))
-        _merge(results, _equal(got, expected, tolerance(dtypes), seed))
+        values, expected = unfused.values(inputs)
+        limit = tolerance(unfused.dtypes(inputs))
+        for certificate in fused.certify(inputs, values, limit, seed):
+            _merge(results, certificate)
+        _merge(results, _whole(fused.outputs(inputs), expected, limit, seed))
     return list(results.values())
 
 
 class _Subject:
-    """A compiled module whose kernels' outputs are poisoned before they run."""
+    """A compiled module whose kernels can be watched."""
 
     def __init__(self, lowered: Lowered) -> None:
-        self.mod = lowered.mod
-        entry_function(self.mod)
-        self.runner = Runner(compile_module(lowered.mod, lowered.target))
+        self.mod, self.ops = lowered.mod, lowered.ops
+        self.executable = compile_module(lowered.mod, lowered.target)
 
-    def run(self, inputs: Sequence[Any]) -> tuple[list[np.ndarray[Any, Any]], dict[str, str]]:
-        """Outputs, and for each kernel that left poison in an output where it did."""
-        fresh = {launch.name: _fresh_outputs(launch) for launch in self._launches(inputs)}
-        unwritten: dict[str, str] = {}
-
-        def observe(_function: Any, name: str, before: bool, _result: Any, *arguments: Any) -> None:
-            for position in fresh.get(name, ()):
-                tensor = arguments[position]
-                if before:
-                    _poison(tensor)
-                elif (left := _poisoned_elements(tensor)) and name not in unwritten:
-                    unwritten[name] = f"output {len(arguments) + position}: {left}"
-
-        self.runner.instrument(observe)
-        return to_arrays(self.runner(*to_device(inputs))), unwritten
-
-    def kernels(self, inputs: Sequence[Any]) -> list[str]:
-        """Names of the kernels, in the order of their first launch."""
-        return list(Counter(launch.name for launch in self._launches(inputs)))
+    def outputs(self, inputs: Sequence[Any]) -> list[Array]:
+        """Outputs of an undisturbed run."""
+        return Runner(self.executable).run(inputs)
 
     def dtypes(self, inputs: Sequence[Any]) -> list[str]:
         """Dtypes that the kernels read and write."""
-        functions = [launch.function for launch in self._launches(inputs) if launch.function is not None]
+        functions = [launch.function for launch in trace(self.mod, inputs).launches if launch.function is not None]
         return sorted({str(param.ty.dtype) for function in functions for param in function.params})
 
-    def _launches(self, inputs: Sequence[Any]) -> tuple[Launch, ...]:
-        return trace(self.mod, inputs).launches
+    def values(self, inputs: Sequence[Any]) -> tuple[dict[str, Array], list[Array]]:
+        """Value of each named binding that a kernel makes, and the outputs of the run."""
+        walked = trace(self.mod, inputs)
+        found: dict[str, Array] = {}
+
+        def after(launch: Launch, arguments: Sequence[Any]) -> None:
+            for name, tensor in zip(_names(walked, launch.outputs), _last(arguments, launch)):
+                if name is not None:
+                    found[name] = np.array(tensor.numpy())
+
+        return found, self._watched(walked, inputs, lambda _launch, _arguments: None, after)
+
+    def certify(self, inputs: Sequence[Any], values: dict[str, Array], limit: float, seed: int) -> list[Certificate]:
+        """Run each kernel on unfused inputs and compare its outputs with the unfused ones."""
+        walked = trace(self.mod, inputs)
+        made: list[Certificate] = []
+
+        def before(launch: Launch, arguments: Sequence[Any]) -> None:
+            tensors = [argument for argument in arguments if hasattr(argument, "numpy")]
+            for name, tensor in zip(_names(walked, launch.inputs), tensors):
+                if name in values:
+                    tensor.copyfrom(values[name].reshape(tensor.shape))
+            for tensor in _fresh(launch, arguments):
+                _poison(tensor)
+
+        def after(launch: Launch, arguments: Sequence[Any]) -> None:
+            faults = [fault for tensor in _fresh(launch, arguments) if (fault := _poison_left(tensor))]
+            wanted = [values.get(name or "") for name in _names(walked, launch.outputs)]
+            got = [tensor.numpy() for tensor in _last(arguments, launch)]
+            pairs = [(out, want.reshape(out.shape)) for out, want in zip(got, wanted) if want is not None]
+            error = max((output_error(out, want) for out, want in pairs), default=None)
+            if error is not None and not error <= limit:
+                faults.append(f"error {error:.3g} exceeds {limit:.3g}")
+            exact = len(pairs) == len(got) and all(out.tobytes() == want.tobytes() for out, want in pairs)
+            members = tuple(self.ops.get(launch.name, [launch.name]))
+            detail = f"seed {seed}: {'; '.join(faults)}" if faults else ""
+            made.append(Certificate(launch.name, members, not faults, error, limit, exact, detail))
+
+        self._watched(walked, inputs, before, after)
+        return made
+
+    def _watched(
+        self,
+        walked: Trace,
+        inputs: Sequence[Any],
+        before: Callable[[Launch, Sequence[Any]], None],
+        after: Callable[[Launch, Sequence[Any]], None],
+    ) -> list[Array]:
+        """Run with hooks around each kernel; the n-th call of a kernel is its n-th launch in the trace.
+
+        Where the trace has branches, loops or packed calls, launches and calls may not pair up: then no hook is called.
+        """
+        waiting: dict[str, list[Launch]] = {}
+        for launch in () if walked.notes else walked.launches:
+            waiting.setdefault(launch.name, []).append(launch)
+
+        def observe(_function: Any, name: str, is_before: bool, _result: Any, *arguments: Any) -> None:
+            if waiting.get(name):
+                if is_before:
+                    before(waiting[name][0], arguments)
+                else:
+                    after(waiting[name].pop(0), arguments)
+
+        runner = Runner(self.executable)
+        runner.instrument(observe)
+        return to_arrays(runner(*to_device(inputs)))
 
 
-def _fresh_outputs(launch: Launch) -> tuple[int, ...]:
-    """Positions (from the end) of a kernel's arguments that it must write: its outputs, unless they are inputs too."""
+def _names(walked: Trace, tensors: Sequence[Any]) -> list[str | None]:
+    """Name of the binding that each tensor of a launch belongs to, where it has one."""
+    return [walked.names.get(next(iter(tensor.storages))) if len(tensor.storages) == 1 else None for tensor in tensors]
+
+
+def _last(arguments: Sequence[Any], launch: Launch) -> Sequence[Any]:
+    """The arguments that a kernel writes: they come last."""
+    return arguments[len(arguments) - len(launch.outputs) :]
+
+
+def _fresh(launch: Launch, arguments: Sequence[Any]) -> list[Any]:
+    """Outputs that hold nothing yet: all but those that lie in an input's memory."""
     read = {storage for value in launch.inputs for storage in value.storages}
-    count = len(launch.outputs)
-    return tuple(index - count for index, value in enumerate(launch.outputs) if not value.storages & read)
+    return [t for value, t in zip(launch.outputs, _last(arguments, launch)) if not value.storages & read]
 
 
 def _poison(tensor: Any) -> None:
     """Fill a tensor with the pattern of its element size."""
-    host = np.asarray(tensor.numpy())
-    if host.dtype == np.bool_:
-        return
-    bits = np.full(host.shape, _POISON[host.dtype.itemsize], dtype=f"u{host.dtype.itemsize}")
-    tensor.copyfrom(bits.view(host.dtype))
+    host = tensor.numpy()
+    if host.dtype != np.bool_:
+        bits = np.full(host.shape, _POISON[host.dtype.itemsize], dtype=f"u{host.dtype.itemsize}")
+        tensor.copyfrom(bits.view(host.dtype))
 
 
-def _poisoned_elements(tensor: Any) -> str:
+def _poison_left(tensor: Any) -> str:
     """Say where the pattern is left; empty where it is nowhere.
 
     Narrow integers may hold it by chance and never count.
@@ -174,24 +235,19 @@ def _poisoned_elements(tensor: Any) -> str:
     return f"{left.size} of {host.size} elements never written, the first at {where}"
 
 
-def _written(kernel: str, fault: str, seed: int) -> Certificate:
-    claim = "every element of each output is written"
-    return Certificate(kernel, claim, passed=not fault, detail=f"seed {seed}: {fault}" if fault else "")
-
-
-def _equal(got: Sequence[Any], expected: Sequence[Any], limit: float, seed: int) -> Certificate:
+def _whole(got: Sequence[Array], expected: Sequence[Array], limit: float, seed: int) -> Certificate:
     error = max_error(got, expected)
-    passed = error <= limit
-    detail = "" if passed else f"seed {seed}: error {error:.3g} exceeds {limit:.3g}"
-    return Certificate("main", "fused equals unfused", passed, error, limit, detail)
+    detail = "" if error <= limit else f"seed {seed}: error {error:.3g} exceeds {limit:.3g}"
+    exact = len(got) == len(expected) and all(a.tobytes() == b.tobytes() for a, b in zip(got, expected))
+    return Certificate("main", (), not detail, error, limit, exact, detail)
 
 
 def _merge(results: dict[str, Certificate], new: Certificate) -> None:
-    """Keep one certificate a check over the seeds: the first fault, the largest error."""
+    """Keep one certificate for each kernel: the first fault, the largest error, exact only if always exact."""
     old = results.get(new.name)
     if old is None:
         results[new.name] = new
         return
-    error = new.max_error if old.max_error is None else max(old.max_error, new.max_error or 0.0)
+    errors = [error for error in (old.max_error, new.max_error) if error is not None]
     base = new if old.passed and not new.passed else old
-    results[new.name] = replace(base, max_error=error)
+    results[new.name] = replace(base, max_error=max(errors, default=None), exact=old.exact and new.exact)

@@ -138,7 +138,8 @@ def read_groups(path: Path) -> tuple[tuple[str, ...], ...]:
     Parameters
     ----------
     path : Path
-        JSON: a list of groups, each a list of binding names; or an object whose one key ``groups`` holds such a list.
+        JSON: a list of groups, each a list of binding names; or a ``plan.json`` as ``build`` writes it (an object whose
+        ``groups`` hold ``members``).
 
     Raises
     ------
@@ -146,21 +147,25 @@ def read_groups(path: Path) -> tuple[tuple[str, ...], ...]:
         If the file can't be read, is no JSON, has other keys, or a group is not a list of names.
     """
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as err:
         raise InputError(f"groups file {path}: {err.strerror or err}") from None
     except ValueError as err:
         raise InputError(f"groups file {path} is no valid JSON: {err}") from None
     if isinstance(data, dict):
-        unknown = sorted(data.keys() - {"groups"})
+        unknown = sorted(data.keys() - {"groups", "refused"})
         if unknown or "groups" not in data:
-            raise InputError(
-                f'groups file {path}: {unknown[0] if unknown else ""!r} is no known key; the one key is "groups"'
-            )
+            what = f"key {unknown[0]!r} is unknown" if unknown else "there is no key 'groups'"
+            raise InputError(f"groups file {path}: {what}; give a list of lists of binding names, or a plan.json")
         data = data["groups"]
     if not isinstance(data, list):
         raise InputError(f'groups file {path}: expected a list of groups such as [["lv", "lv1"], ["lv2", "lv3"]]')
-    for number, group in enumerate(data):
-        if not isinstance(group, list) or not group or not all(isinstance(name, str) for name in group):
-            raise InputError(f"groups file {path}: group {number} is not a list of binding names")
-    return tuple(tuple(group) for group in data)
+    return tuple(_group(path, number, group) for number, group in enumerate(data))
+
+
+def _group(path: Path, number: int, group: Any) -> tuple[str, ...]:
+    """Binding names of one group of a groups file."""
+    names = group.get("members") if isinstance(group, dict) else group
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise InputError(f"groups file {path}: group {number} is not a list of binding names")
+    return tuple(names)

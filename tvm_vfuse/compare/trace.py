@@ -6,6 +6,7 @@ functions are followed. Branches and loops are walked once each, statically; :at
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -92,6 +93,8 @@ class Trace:
         Storage of each constant that a kernel reads.
     created : dict of int to TensorValue
         Storage of each tensor made during the run.
+    names : dict of int to str
+        Variable that first holds each storage; only names that one binding has.
     notes : tuple of str
         What a static walk can't tell, in words.
     """
@@ -101,6 +104,7 @@ class Trace:
     results: tuple[TensorValue, ...]
     constants: dict[int, TensorValue]
     created: dict[int, TensorValue]
+    names: dict[int, str]
     notes: tuple[str, ...]
 
 
@@ -129,7 +133,13 @@ def trace(mod: tvm.ir.IRModule, inputs: Sequence[Any], entry: str = "main") -> T
     result = walker.call(function, arguments)
     constants = {walker.constants[key]: value for key, value in walker.constant_values.items()}
     return Trace(
-        tuple(walker.launches), _tensors(arguments), _tensors([result]), constants, walker.created, tuple(walker.notes)
+        launches=tuple(walker.launches),
+        parameters=_tensors(arguments),
+        results=_tensors([result]),
+        constants=constants,
+        created=walker.created,
+        names={storage: name for storage, name in walker.names.items() if walker.bound[name] == 1},
+        notes=tuple(walker.notes),
     )
 
 
@@ -164,6 +174,8 @@ class _Walker:
         self.constants: dict[int, int] = {}
         self.constant_values: dict[int, TensorValue] = {}
         self.notes: list[str] = []
+        self.names: dict[int, str] = {}
+        self.bound: Counter[str] = Counter()
         self._next = 0
         self._active: list[Any] = []
 
@@ -254,6 +266,9 @@ class _Walker:
         if isinstance(binding, relax.MatchCast):
             _bind_type(binding.ty, value, bindings)
         scope[binding.var] = value
+        self.bound[binding.var.name] += 1
+        if isinstance(value, TensorValue) and len(value.storages) == 1:
+            self.names.setdefault(next(iter(value.storages)), binding.var.name)
 
     def _branch(self, expr: relax.If, scope: dict[Any, Any], bindings: Bindings) -> Value:
         self._note("branch: the kernels of both sides are counted")

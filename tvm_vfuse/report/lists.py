@@ -20,13 +20,13 @@ def print_workloads(workloads: Sequence[Any]) -> None:
 
 
 def print_certificates(certificates: Sequence[Any]) -> None:
-    """Print the outcome of a check, failures last."""
+    """Print the outcome of a check, then what is wrong."""
     out = console()
-    shown = table(out, "check", "claim", "", "max error", "tolerance", left=3)
-    for certificate in sorted(certificates, key=lambda c: not c.passed):
-        verdict = "ok" if certificate.passed else "FAILED"
+    shown = table(out, "kernel", "operators", "verdict", "max error", "tolerance", left=3)
+    for certificate in certificates:
+        verdict = "FAILED" if not certificate.passed else "bit for bit" if certificate.exact else "ok"
         numbers = (number(certificate.max_error), number(certificate.tolerance))
-        shown.add_row(Text(certificate.name), Text(certificate.claim), verdict, *numbers)
+        shown.add_row(Text(certificate.name), Text(" ".join(certificate.ops)), verdict, *numbers)
     out.print(shown)
     for certificate in certificates:
         if certificate.detail:
