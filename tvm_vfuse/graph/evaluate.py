@@ -221,7 +221,7 @@ class _Point:
             )
 
     def fresh(self, tensor: Tensor) -> Var:
-        clean = "".join(c if c.isalnum() else "_" for c in tensor.name)
+        clean = "".join(c if c.isalnum() else "_" for c in tensor.name[:24])
         return Var(f"{clean}_{len(self.memo)}", tensor.dtype)
 
     # ------------------------------------------------------------------------ expressions
@@ -289,14 +289,19 @@ def _has_load(expr: Expr) -> bool:
 
 
 # ---------------------------------------------------------------------------------- what it costs
-def loop_points(evaluation: Evaluation, node: Node) -> Expr:
-    """How often the kernel evaluates ``node``: once a space point, or once a point of all axes."""
+def loop_axes(evaluation: Evaluation, node: Node) -> tuple[Axis, ...]:
+    """The loops around ``node``: the space axes, and the reduce axes if its value changes along them."""
     where = evaluation.placement
-    inside = evaluation.in_reduce(node) or node.kind == "reduce"
-    axes: tuple[Axis, ...] = where.axes if inside else where.space
+    if node.kind == "reduce" or evaluation.in_reduce(node):
+        return where.axes
     if not where.reduce and where.space and where.space[-1].var not in node.axes:
-        axes = where.space[:-1]  # elementwise groups hoist what does not change along the innermost axis
-    return where.analyzer.simplify(product([a.extent for a in axes]))
+        return where.space[:-1]  # elementwise groups hoist what does not change along the innermost axis
+    return where.space
+
+
+def loop_points(evaluation: Evaluation, node: Node) -> Expr:
+    """How often the kernel evaluates ``node``."""
+    return evaluation.placement.analyzer.simplify(product([a.extent for a in loop_axes(evaluation, node)]))
 
 
 def check_recompute(evaluation: Evaluation) -> None:

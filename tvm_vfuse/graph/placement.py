@@ -63,7 +63,7 @@ def place(program: Program) -> Placement:
     anchor = _anchor(program)
     where = _axes_of(program, anchor)
     spread = _Spread(program, where)
-    spread.settle(anchor, {v: a.var for (v, _), a in zip((*anchor.spatial, *anchor.reduce), where.axes, strict=True)})
+    spread.settle(anchor, {v: a.var for (v, _), a in zip((*anchor.spatial, *anchor.reduce), where.axes, strict=False)})
     where.order = _memory_order(spread, anchor)
     spread.run()
     needed = [s for s in program.stages if s.reduce or any(s.output.key == o.key for o in program.outputs)]
@@ -94,6 +94,8 @@ def _axes_of(program: Program, anchor: Stage) -> Placement:
     analyzer = new_analyzer(program.symbols)
     space = tuple(Axis(Var(f"s{i}", INDEX), e) for i, (_, e) in enumerate(anchor.spatial))
     reduce = tuple(Axis(Var(f"k{i}", INDEX), e) for i, (_, e) in enumerate(anchor.reduce))
+    if not (space or reduce):
+        space = (Axis(Var("s0", INDEX), index(1)),)  # scalars: one point
     for a in (*space, *reduce):
         analyzer.bind(a.var, Range(index(0), a.extent))
     return Placement(analyzer, space, reduce, (*space, *reduce))

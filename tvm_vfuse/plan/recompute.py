@@ -1,0 +1,70 @@
+"""Computes a cheap producer again inside each of its readers, where that saves its way through memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tvm_vfuse.graph.model import Graph
+from tvm_vfuse.legality.verdict import Facts, Oracle
+from tvm_vfuse.options import FusionOptions
+from tvm_vfuse.plan.model import Group
+
+if TYPE_CHECKING:
+    from tvm_vfuse.plan.search import Pricing
+
+MAX_OPS_PER_ELEMENT = 4.0  # vector operations an element that count as cheap
+
+
+def clone_cheap_producers(
+    graph: Graph, groups: Sequence[Group], price: Pricing, oracle: Oracle, options: FusionOptions
+) -> list[Group]:
+    """Drop groups of cheap elementwise operators whose every reader can compute them again.
+
+    All readers or none (as XLA does): a producer that must be written anyway costs nothing to read. The dropped
+    group stays in the plan as an owner without a kernel: its members are clones everywhere else.
+    """
+    groups = list(groups)
+    owner = {i: n for n, g in enumerate(groups) for i in g.members}
+    for number in range(len(groups)):
+        g = groups[number]
+        if not _is_cheap(graph, g):
+            continue
+        outputs = graph.outputs_of(g.members)
+        readers = sorted({owner[c] for v in outputs for c in graph.consumers[v]})
+        if not readers or any(graph.operators[groups[r].members[0]].kind != "kernel" for r in readers):
+            continue
+        done: dict[int, Group] = {}
+        gain = price.time_us(g.members, g.facts)
+        for r in readers:
+            both = tuple(sorted({*groups[r].all_members, *g.members}))
+            if options.max_group_size is not None and len(both) > options.max_group_size:
+                break
+            clones = tuple(sorted({*groups[r].clones, *g.members}))
+            verdict = oracle(groups[r].members, clones)
+            if not verdict.legal:
+                break
+            done[r] = Group(groups[r].members, clones, verdict.facts)
+            gain += price.time_us(groups[r].all_members, groups[r].facts) - _with_clones(graph, price, done[r], verdict.facts)
+        if len(done) == len(readers) and gain > 0:
+            for r, changed in done.items():
+                groups[r] = changed
+    return groups
+
+
+def _is_cheap(graph: Graph, group: Group) -> bool:
+    ops = [graph.operators[i] for i in group.members]
+    if group.clones or any(o.kind != "kernel" or o.reductions or o.expensive for o in ops):
+        return False
+    if any(graph.values[v].live_out for o in ops for v in o.outputs):
+        return False
+    elements = sum(graph.values[v].num_bytes for o in ops for v in o.outputs) / 4
+    return sum(o.vector_ops for o in ops) <= MAX_OPS_PER_ELEMENT * max(elements, 1)
+
+
+def _with_clones(graph: Graph, price: Pricing, group: Group, facts: Facts | None) -> float:
+    """Predicted time of a group that computes its clones itself (their results are no outputs)."""
+    reads = sum(graph.values[v].num_bytes for v in graph.inputs_of(group.all_members))
+    writes = sum(graph.values[v].num_bytes for v in graph.outputs_of(group.members))
+    ops = facts.vector_ops if facts else sum(graph.operators[i].vector_ops for i in group.all_members)
+    return price.machine.time_us(reads + writes, ops)

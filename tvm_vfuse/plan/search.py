@@ -1,0 +1,254 @@
+"""Merges groups greedily by predicted gain until none is left: the partition with the least predicted time we find.
+
+Candidates are data edges and siblings (readers of one tensor). The one that saves the most is merged first, ties by
+the smallest operators, so that the same graph always gives the same plan. A refused or unprofitable candidate stays
+as the reason of its edge.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tvm_vfuse.graph.model import Graph
+from tvm_vfuse.legality.candidate import Candidate
+from tvm_vfuse.legality.rules import RULES, Rule, judge
+from tvm_vfuse.legality.verdict import Facts, Oracle, Verdict
+from tvm_vfuse.options import FusionOptions
+from tvm_vfuse.plan.model import FusionPlan, Group, Refusal, in_run_order
+from tvm_vfuse.plan.recompute import clone_cheap_producers
+from tvm_vfuse.resource.time_model import Machine
+
+RULE_MODE_KINDS = ("elementwise", "reduction-prologue", "contraction-epilogue", "sibling")
+MAX_PARAMETERS = 1024
+
+
+@dataclass
+class Pricing:
+    """Predicted times of groups over one graph."""
+
+    graph: Graph
+    machine: Machine
+
+    def num_bytes(self, members: Sequence[int]) -> int:
+        """Bytes that one kernel of these operators moves: each boundary tensor once."""
+        values = (*self.graph.inputs_of(members), *self.graph.outputs_of(members))
+        return sum(self.graph.values[v].num_bytes for v in values)
+
+    def time_us(self, members: Sequence[int], facts: Facts | None = None) -> float:
+        """Predicted time of one kernel of these operators."""
+        ops = facts.vector_ops if facts else sum(self.graph.operators[i].vector_ops for i in members)
+        extra = 2 * facts.in_kernel_bytes if facts else 0
+        return self.machine.time_us(self.num_bytes(members) + extra, ops)
+
+
+@dataclass
+class _State:
+    """Groups by number; merged ones are gone from ``members``."""
+
+    graph: Graph
+    members: dict[int, tuple[int, ...]]
+    owner: list[int]
+    before: dict[int, set[int]]
+    after: dict[int, set[int]]
+    facts: dict[int, Facts | None] = field(default_factory=dict)
+
+    @staticmethod
+    def of(graph: Graph) -> _State:
+        succ = graph.successors()
+        before: dict[int, set[int]] = {o.index: set(graph.predecessors(o.index)) for o in graph.operators}
+        return _State(
+            graph,
+            {o.index: (o.index,) for o in graph.operators},
+            [o.index for o in graph.operators],
+            before,
+            {i: set(s) for i, s in enumerate(succ)},
+        )
+
+    def bypass(self, a: int, b: int) -> int | None:
+        """An operator of a third group on a path from ``a`` to ``b`` or back, or None."""
+        for start, goal in ((a, b), (b, a)):
+            limit = self.members[goal][-1]
+            stack = [g for g in sorted(self.after[start], reverse=True) if g != goal]
+            seen = set(stack)
+            while stack:
+                g = stack.pop()
+                if goal in self.after[g]:
+                    return self.members[g][0]
+                for n in sorted(self.after[g], reverse=True):
+                    if n not in seen and n != start and self.members[n][0] <= limit:
+                        seen.add(n)
+                        stack.append(n)
+        return None
+
+    def merge(self, a: int, b: int, facts: Facts | None) -> int:
+        """One group out of two; keeps the smaller number."""
+        keep, gone = min(a, b), max(a, b)
+        self.members[keep] = tuple(sorted((*self.members[a], *self.members.pop(gone))))
+        for i in self.members[keep]:
+            self.owner[i] = keep
+        for mine, theirs in ((self.before, self.after), (self.after, self.before)):
+            for g in mine.pop(gone):
+                theirs[g].discard(gone)
+                if g != keep:
+                    mine[keep].add(g)
+                    theirs[g].add(keep)
+            mine[keep].discard(gone)
+        self.facts[keep] = facts
+        self.facts.pop(gone, None)
+        return keep
+
+
+class Search:
+    """One search over one graph."""
+
+    def __init__(
+        self, graph: Graph, oracle: Oracle, machine: Machine, options: FusionOptions, rules: Sequence[Rule] = RULES
+    ) -> None:
+        self.graph, self.oracle, self.options, self.rules = graph, oracle, options, rules
+        self.price = Pricing(graph, machine)
+        self.state = _State.of(graph)
+        self.heap: list[tuple[float, int, int, int, int]] = []
+        self.stamp: dict[int, int] = dict.fromkeys(self.state.members, 0)
+        self.judged: dict[tuple[tuple[int, ...], tuple[int, ...], int | None], Verdict] = {}
+        self.times: dict[tuple[int, ...], float] = {}
+
+    # ------------------------------------------------------------------ candidates
+    def candidate(self, a: int, b: int) -> Candidate:
+        first, second = sorted((a, b), key=lambda g: self.state.members[g][0])
+        if first in self.state.after[second]:
+            first, second = second, first
+        members = self.state.members
+        return Candidate(self.graph, members[first], members[second], self.state.bypass(a, b))
+
+    def judge(self, candidate: Candidate) -> Verdict:
+        limit = self.options.max_group_size
+        if candidate.kind in self.options.never:
+            return Verdict("never", f"fusions of kind {candidate.kind} are switched off", "drop it from --never")
+        if limit is not None and len(candidate.members) > limit:
+            return Verdict("max-group-size", f"{len(candidate.members)} operators, the limit is {limit}", "raise --max-group-size")
+        if self.options.mode == "rules" and candidate.kind not in RULE_MODE_KINDS:
+            return Verdict("no-template", f"the rule-based mode has no template for a {candidate.kind}", "use the searching mode")
+        key = (candidate.first, candidate.second, candidate.bypass)
+        if key not in self.judged:
+            self.judged[key] = judge(candidate, self.oracle, self.rules)
+        return self.judged[key]
+
+    def gain_us(self, candidate: Candidate, facts: Facts | None) -> float:
+        """Predicted time that the fusion saves."""
+        apart = self.time_us(candidate.first) + self.time_us(candidate.second)
+        return apart - self.price.time_us(candidate.members, facts)
+
+    def time_us(self, members: tuple[int, ...]) -> float:
+        if members not in self.times:
+            facts = self.state.facts.get(self.state.owner[members[0]])
+            if facts is None and not all(self.graph.operators[i].pointwise for i in members):
+                facts = self.oracle(members, ()).facts
+            self.times[members] = self.price.time_us(members, facts)
+        return self.times[members]
+
+    def push(self, a: int, b: int) -> None:
+        if a == b:
+            return
+        a, b = min(a, b), max(a, b)
+        first, second = self.state.members[a], self.state.members[b]
+        apart = self.time_us(first) + self.time_us(second)
+        gain = apart - self.price.time_us(tuple(sorted((*first, *second))))
+        heapq.heappush(self.heap, (-gain, a, b, self.stamp[a], self.stamp[b]))
+
+    def neighbours(self, group: int) -> list[int]:
+        """Groups joined to ``group`` by a data edge, or the next reader of one of its inputs."""
+        found: set[int] = set()
+        for i in self.state.members[group]:
+            op = self.graph.operators[i]
+            for v in op.inputs:
+                producer = self.graph.values[v].producer
+                if producer is not None:
+                    found.add(self.state.owner[producer])
+                if not self.graph.values[v].constant:
+                    readers = self.graph.consumers[v]
+                    at = readers.index(i)
+                    found.update(self.state.owner[r] for r in readers[max(0, at - 1) : at + 2])
+            for v in op.outputs:
+                found.update(self.state.owner[c] for c in self.graph.consumers[v])
+        found.discard(group)
+        return sorted(g for g in found if self.is_kernel(g))
+
+    def is_kernel(self, group: int) -> bool:
+        return self.graph.operators[self.state.members[group][0]].kind == "kernel"
+
+    # ------------------------------------------------------------------ search
+    def run(self) -> list[Group]:
+        for g in list(self.state.members):
+            if self.is_kernel(g):
+                for n in self.neighbours(g):
+                    if n > g:
+                        self.push(g, n)
+        while self.heap:
+            _, a, b, at_a, at_b = heapq.heappop(self.heap)
+            if self.stamp.get(a) != at_a or self.stamp.get(b) != at_b:
+                continue
+            candidate = self.candidate(a, b)
+            verdict = self.judge(candidate)
+            if not verdict.legal or not self.pays(candidate, verdict):
+                continue
+            keep = self.state.merge(a, b, verdict.facts)
+            self.stamp[keep] += 1
+            self.stamp.pop(max(a, b))
+            for n in self.neighbours(keep):
+                self.push(keep, n)
+        return [Group(m, (), self.state.facts.get(g)) for g, m in sorted(self.state.members.items())]
+
+    def pays(self, candidate: Candidate, verdict: Verdict) -> bool:
+        if candidate.kind in self.options.always or self.options.mode == "rules":
+            return True
+        return self.gain_us(candidate, verdict.facts) > 0
+
+    def refusals(self) -> list[Refusal]:
+        """A reason for every data edge between kernels of different groups."""
+        out = []
+        for v in self.graph.values:
+            if v.producer is None:
+                continue
+            a = self.state.owner[v.producer]
+            for c in self.graph.consumers[v.index]:
+                b = self.state.owner[c]
+                if a == b:
+                    continue
+                candidate = self.candidate(a, b)
+                verdict = self.judge(candidate)
+                if verdict.legal:
+                    loss = -self.gain_us(candidate, verdict.facts)
+                    verdict = Verdict(
+                        "does-not-pay", f"one kernel is predicted to be {loss:.2f} us slower than two", f"--always {candidate.kind}"
+                    )
+                out.append(Refusal(v.producer, c, verdict.reason, verdict.detail, verdict.slack))
+        return out
+
+
+def search(
+    graph: Graph, oracle: Oracle, machine: Machine, options: FusionOptions, rules: Sequence[Rule] = RULES
+) -> FusionPlan:
+    """Partition ``graph`` into legal groups of least predicted time.
+
+    Parameters
+    ----------
+    oracle : evaluates a set of operators as one kernel
+    machine : the time model's device
+    options : forced and forbidden kinds, group size, mode
+    rules : the legality rules (all of them; tests leave one out)
+    """
+    run = Search(graph, oracle, machine, options, rules)
+    groups = run.run()
+    refused = run.refusals()
+    if "recompute" not in options.never and options.mode == "search":
+        groups = clone_cheap_producers(graph, groups, run.price, oracle, options)
+    groups = [
+        Group(g.members, g.clones, g.facts, run.price.time_us(g.all_members, g.facts))
+        if graph.operators[g.members[0]].kind == "kernel" else g
+        for g in groups
+    ]  # fmt: skip
+    plan = FusionPlan(graph, in_run_order(graph, groups), tuple(refused))
+    plan.verify()
+    return plan

@@ -1,0 +1,1 @@
+"""What a group costs: bytes, operations, time."""

@@ -1,0 +1,169 @@
+"""Chooses the lane axis, the tile axis and the default tile of a CPU kernel from the access strides."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tvm.ir import Var
+
+from tvm_vfuse.device import CpuDevice
+from tvm_vfuse.graph.cost import element_cost
+from tvm_vfuse.graph.evaluate import Evaluation
+from tvm_vfuse.graph.placement import Axis
+from tvm_vfuse.schedule.strides import Access, accesses
+from tvm_vfuse.schedule.tile import TileConfig
+
+SMALL_WORK = 1 << 15  # vector operations; below this a thread launch (2-21 us measured) costs more than it wins
+UNKNOWN_EXTENT = 1024  # what a symbolic extent counts as in heuristics
+STRIDED = 0.15  # relative speed of a strided vector access (one element a line), measured on Zen 3
+ACCUMULATORS = 12  # vector registers that may hold accumulators: 16 less operands (measured: 14 spill on AVX2)
+
+
+@dataclass(frozen=True)
+class Loops:
+    """How the axes of a group become loops.
+
+    Attributes
+    ----------
+    lane : axis along which vectors lie
+    tile : space axis of which several points are handled together, or None
+    rows : the other space axes, outermost first (parallel)
+    inner : reduce axes that are walked one by one, outermost first (the lane axis is not among them)
+    lane_in_reduce : True if the lane axis is a reduce axis (or the innermost axis of an elementwise group)
+    """
+
+    lane: Axis
+    tile: Axis | None
+    rows: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+    lane_in_reduce: bool
+
+
+def size(axis: Axis) -> int:
+    return UNKNOWN_EXTENT if axis.size is None else axis.size
+
+
+def choose_loops(evaluation: Evaluation) -> Loops:
+    """Loops whose vectors run along unit strides wherever the bulk of the accesses allows it."""
+    where = evaluation.placement
+    order = {a.var: i for i, a in enumerate(where.order)}
+    if not where.reduce:
+        lane = _best_lane(evaluation, where.space, where.space) if where.space else None
+        if lane is None:
+            raise AssertionError("an elementwise group has at least one axis")
+        rows = tuple(a for a in where.order if a is not lane)
+        return Loops(lane, None, rows, (), True)
+    long = [a for a in where.axes if size(a) >= 4] or list(where.axes)
+    lane = _best_lane(evaluation, tuple(long), where.axes)
+    in_reduce = lane in where.reduce
+    inner = tuple(sorted((a for a in where.reduce if a is not lane), key=lambda a: order[a.var]))
+    tile = None if in_reduce else _tile_axis(evaluation, lane)
+    rows = tuple(a for a in sorted(where.space, key=lambda a: order[a.var]) if a is not lane and a is not tile)
+    return Loops(lane, tile, rows, inner, in_reduce)
+
+
+def _best_lane(evaluation: Evaluation, candidates: tuple[Axis, ...], axes: tuple[Axis, ...]) -> Axis:
+    found = accesses(evaluation)
+    position = {a.var: i for i, a in enumerate(evaluation.placement.axes)}
+    inner_first = {a.var: i for i, a in enumerate(evaluation.placement.order)}
+
+    def score(axis: Axis) -> tuple[float, int]:
+        filled = min(size(axis), 16) / 16
+        return (sum(_weight(a, evaluation) * _speed(a, position[axis.var]) for a in found) * filled, inner_first[axis.var])
+
+    return max(candidates, key=score)
+
+
+def _weight(access: Access, evaluation: Evaluation) -> float:
+    """How often the access runs, on a log scale that keeps one huge tensor from hiding the others."""
+    points = math.prod(size(a) for a in evaluation.placement.axes if a.var in access.axes)
+    return 1.0 + math.log2(1 + points)
+
+
+def _speed(access: Access, number: int) -> float:
+    stride = access.stride(number)
+    return 1.0 if stride in (0, 1) else STRIDED
+
+
+def _tile_axis(evaluation: Evaluation, lane: Axis) -> Axis | None:
+    """A space axis that the vector loads inside the reduction do not depend on: they are then read once a tile."""
+    where = evaluation.placement
+    reduce = {a.var for a in where.reduce}
+    if math.prod(size(a) for a in where.reduce) < 8:
+        return None
+    vectors = [n for n in evaluation.nodes if n.kind == "load" and lane.var in n.axes and n.axes & reduce]
+    if not vectors:
+        return None
+    free = [a for a in where.space if a is not lane and size(a) > 1 and not any(a.var in n.axes for n in vectors)]
+    return max(free, key=size) if free else None
+
+
+def default_tile(evaluation: Evaluation, loops: Loops, device: CpuDevice) -> TileConfig:
+    """Lanes from the vector width and the accumulators that fit the registers."""
+    widest = max((_bits(n.dtype) for n in evaluation.nodes), default=32)
+    narrow = min((_bits(n.dtype) for n in evaluation.nodes if n.dtype != "bool"), default=32)
+    vector = max(4, device.vector_bits // max(32, narrow))
+    many = sum(1 for n in evaluation.nodes if n.kind != "load") > 200
+    reductions = max(1, len(evaluation.reductions))
+    extent = loops.lane.size
+    if loops.tile is not None:
+        unroll, lanes = _register_tile(size(loops.tile), extent, vector, reductions)
+        return TileConfig(lanes, unroll, parallel=_is_large(evaluation))
+    lanes = vector * (1 if many or widest > 32 else 2)
+    if loops.lane_in_reduce:
+        lanes = vector * (4 if evaluation.reductions and not many and widest <= 32 else 2 if not many else 1)
+    elif evaluation.reductions and _long_walk(evaluation):
+        lanes = vector * max(1, min(8, ACCUMULATORS // reductions))
+    if extent is not None and extent < lanes:
+        lanes = extent
+    return TileConfig(lanes, 1, _chunk(loops, lanes), _is_large(evaluation))
+
+
+def _long_walk(evaluation: Evaluation) -> bool:
+    return math.prod(size(a) for a in evaluation.placement.reduce) >= 16
+
+
+def _register_tile(rows: int, extent: int | None, vector: int, reductions: int) -> tuple[int, int]:
+    """(unroll, lanes): accumulators fill the registers, with the fewest left-over points."""
+    budget = max(1, ACCUMULATORS // reductions)
+    best: tuple[float, int, int] | None = None
+    for vectors in (1, 2, 3, 4):
+        lanes = vectors * vector
+        if extent is not None and extent < lanes:
+            lanes, vectors = extent, -(-extent // vector)
+        for unroll in range(1, budget // vectors + 1):
+            if unroll > rows:
+                continue
+            full = unroll * -(-rows // unroll) / rows
+            padded = 1.0 if extent is None else -(-extent // lanes) * lanes / extent
+            loads = 1.0 / unroll + 1.0 / (vectors * 2)  # vector loads and broadcasts for each multiply-add
+            price = full * padded * (1.0 + loads) * (1.0 + 2.0 / (unroll * vectors))
+            if best is None or price < best[0] - 1e-9:
+                best = (price, unroll, lanes)
+    assert best is not None
+    return best[1], best[2]
+
+
+def _bits(dtype: str) -> int:
+    digits = "".join(c for c in dtype if c.isdigit())
+    return 8 if dtype == "bool" else int(digits[:2] or 32) if not dtype.startswith("float8") else 8
+
+
+def _chunk(loops: Loops, lanes: int) -> int:
+    """Lane blocks of one task where there are too few rows to feed the threads."""
+    rows = math.prod(size(a) for a in loops.rows)
+    if rows >= 64 or size(loops.lane) < 4 * lanes:
+        return 0
+    return max(1, 8192 // lanes)
+
+
+def _is_large(evaluation: Evaluation) -> bool:
+    where = evaluation.placement
+    reduce: set[Var] = {a.var for a in where.reduce}
+    work = 0.0
+    for n in evaluation.nodes:
+        inside = n.kind == "reduce" or n.axes & reduce
+        points = math.prod(size(a) for a in (where.axes if inside else where.space))
+        work += points * (1.0 if n.stage is None else element_cost(n.stage).vector_ops)
+    return work / 8 >= SMALL_WORK

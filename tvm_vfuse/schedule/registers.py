@@ -1,0 +1,134 @@
+"""Writes straight-line code over vector registers: small local buffers, one per value.
+
+A value lives in a buffer of its own (``lanes`` elements, or one where it is the same for all lanes), which LLVM
+turns into registers. No value of one operator stands inside another's expression, so nothing can be contracted or
+simplified across original operators: that is what makes ``exact`` numerics exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import Var
+from tvm.tirx import AllocBuffer, BufferLoad, BufferStore, For, ForKind, IfThenElse, SeqStmt
+
+from tvm_vfuse.graph.indices import INDEX, index
+from tvm_vfuse.graph.stages import dtype_is_float
+
+Expr = tvm.ir.Expr
+Stmt = tirx.Stmt
+
+
+def sequence(statements: Sequence[Stmt]) -> Stmt:
+    flat: list[Stmt] = []
+    for s in statements:
+        flat.extend(s.seq) if isinstance(s, SeqStmt) else flat.append(s)
+    if not flat:
+        return tirx.Evaluate(index(0))
+    return SeqStmt(flat) if len(flat) > 1 else flat[0]
+
+
+def loop(name: str, extent: Expr | int, body: Callable[[Var], Stmt], kind: ForKind = ForKind.SERIAL) -> Stmt:
+    var = Var(name, INDEX)
+    return For(var, index(0), index(extent), kind, body(var))
+
+
+class Registers:
+    """Names and allocates the register buffers of one kernel."""
+
+    def __init__(self) -> None:
+        self.allocated: list[Var] = []
+        self.names: dict[str, int] = {}
+
+    def new(self, name: str, lanes: int, dtype: str) -> Var:
+        count = self.names[name] = self.names.get(name, -1) + 1
+        buf = tirx.decl_buffer((lanes,), dtype, f"{name}_{count}" if count else name, layout=None)
+        self.allocated.append(buf)
+        return buf
+
+    def wrap(self, body: Stmt) -> Stmt:
+        """``body`` behind the allocations of all registers made so far."""
+        out = sequence([*(AllocBuffer(b) for b in self.allocated), body])
+        self.allocated = []
+        return out
+
+
+class Block:
+    """A run of statements over ``lanes`` lanes; neighbours share one vector loop."""
+
+    def __init__(self, registers: Registers, lanes: int) -> None:
+        self.registers, self.lanes = registers, lanes
+        self.lane = Var("v", INDEX)
+        self.done: list[Stmt] = []
+        self.open: list[Stmt] = []
+        self.guard: Expr | None = None
+
+    # ------------------------------------------------------------------ statements
+    def scalar(self, stmt: Stmt) -> None:
+        self.flush()
+        self.done.append(stmt)
+
+    def vector(self, stmt: Stmt) -> None:
+        if self.lanes == 1:
+            self.done.append(_at_lane(stmt, self.lane, index(0)))
+        else:
+            self.open.append(stmt)
+
+    def flush(self) -> None:
+        if self.open:
+            body = sequence(self.open)
+            self.done.append(For(self.lane, index(0), index(self.lanes), ForKind.VECTORIZED, body))
+            self.lane_used = self.lane
+            self.open = []
+
+    def finish(self) -> Stmt:
+        self.flush()
+        return sequence(self.done)
+
+    # ------------------------------------------------------------------ values
+    def store(self, buf: Var, value: Expr, wide: bool) -> None:
+        if wide:
+            self.vector(BufferStore(buf, value, [self.lane]))
+        else:
+            self.scalar(BufferStore(buf, value, [index(0)]))
+
+    def hold(self, name: str, value: Expr, wide: bool) -> Expr:
+        """Keeps ``value`` in a register of its own; returns the register's load."""
+        buf = self.registers.new(name, self.lanes if wide else 1, str(value.ty))
+        self.store(buf, value, wide)
+        return self.read(buf, wide)
+
+    def read(self, buf: Var, wide: bool) -> Expr:
+        return BufferLoad(buf, [self.lane if wide else index(0)])
+
+    def conditional(self, condition: Expr, build: Callable[[Block], None]) -> None:
+        """Statements of ``build`` under a condition that is the same for all lanes."""
+        self.flush()
+        inner = Block(self.registers, self.lanes)
+        inner.lane = self.lane
+        build(inner)
+        self.done.append(IfThenElse(condition, inner.finish(), None))
+
+
+def _at_lane(stmt: Stmt, lane: Var, value: Expr) -> Stmt:
+    return tvm_ffi.structural_map(stmt, [(Var, lambda v: value if v.same_as(lane) else v)], order="post")
+
+
+_FOLDED = (tirx.Sub, tirx.Div, tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
+
+
+def protect(value: Expr, hold: Callable[[Expr], Expr]) -> Expr:
+    """Keeps TVM from folding ``x - x``, ``x == x`` and the like, which are wrong for NaN and infinity.
+
+    The second operand moves to a register of its own, which the simplifier can't tell from another value.
+    """
+
+    def visit(node: Expr) -> Expr:
+        if dtype_is_float(str(node.a.ty)) and tvm_ffi.structural_equal(node.a, node.b):
+            return type(node)(node.a, hold(node.b))
+        return node
+
+    return tvm_ffi.structural_map(value, [(kind, visit) for kind in _FOLDED], order="post")

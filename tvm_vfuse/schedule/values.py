@@ -1,0 +1,213 @@
+"""Emits the values of a group into a block of vector statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import Call, Range, TensorLoad, Var
+from tvm.sym import Analyzer
+from tvm.tirx import BufferLoad, BufferStore, For, ForKind, IfThenElse
+
+from tvm_vfuse.graph.cost import element_cost
+from tvm_vfuse.graph.evaluate import Node
+from tvm_vfuse.graph.indices import const_int, free_vars, index, substitute
+from tvm_vfuse.schedule.registers import Block, Registers, protect
+
+Expr = tvm.ir.Expr
+Expand = Callable[[Call, Callable[[Expr], Expr]], "Expr | None"]
+_INTEGER_DIVISION = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)
+
+
+@dataclass
+class Context:
+    """What the code of one kernel shares: buffers, registers, known bounds, math expansion."""
+
+    buffers: Mapping[int, Var]
+    analyzer: Analyzer
+    lane_axis: Var
+    expand: Expand | None
+    contract: bool = False
+    registers: Registers = field(default_factory=Registers)
+
+    def bound(self, var: Var, extent: Expr | int) -> Var:
+        self.analyzer.bind(var, Range(index(0), index(extent)))
+        return var
+
+
+@dataclass
+class Cell:
+    """One region of the iteration space: where each axis stands, and the values already held.
+
+    ``values`` maps a node to (register, wide); ``parent`` holds those of the enclosing region.
+    """
+
+    where: dict[Var, Expr]
+    values: dict[int, tuple[Var, bool]] = field(default_factory=dict)
+    parent: Cell | None = None
+
+    def find(self, node: Node) -> tuple[Var, bool] | None:
+        cell: Cell | None = self
+        while cell is not None:
+            if id(node) in cell.values:
+                return cell.values[id(node)]
+            cell = cell.parent
+        return None
+
+    def axes(self) -> dict[Var, Expr]:
+        out = {} if self.parent is None else self.parent.axes()
+        return out | self.where
+
+    def inside(self, where: dict[Var, Expr]) -> Cell:
+        return Cell(where, {}, self)
+
+
+class Emitter:
+    """Emits nodes of a group into blocks."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    # ------------------------------------------------------------------ expressions
+    def resolve(self, expr: Expr, node_deps: tuple[Node, ...], block: Block, cell: Cell) -> Expr:
+        """``expr`` with axes and placeholders replaced by what ``cell`` holds."""
+        env: dict[Var, Expr] = dict(cell.axes())
+        for d in node_deps:
+            found = cell.find(d)
+            assert found is not None, f"{d.var.name} is used before it is computed"
+            env[d.var] = block.read(*found)
+        return substitute(expr, env)
+
+    def element(self, node: Node, block: Block, cell: Cell) -> Expr:
+        """The value of a compute or reduce node as an expression over registers."""
+        assert node.expr is not None
+        wide = self.is_wide(node)
+        value = self.resolve(node.expr, node.deps, block, cell)
+        value = self.expand_math(value, block, wide, node.var.name)
+        return protect(value, lambda e: block.hold(f"{node.var.name}_b", e, wide))
+
+    def is_wide(self, node: Node) -> bool:
+        """True if lanes of one block may hold different values."""
+        if node.kind == "reduce":
+            return any(self.context.lane_axis in d.axes for d in node.deps) or self.context.lane_axis in node.axes
+        return self.context.lane_axis in node.axes
+
+    def expand_math(self, value: Expr, block: Block, wide: bool, name: str) -> Expr:
+        expand = self.context.expand
+        if expand is None:
+            return value
+
+        def keep(e: Expr) -> Expr:
+            return block.hold(f"{name}_m", e, wide)
+
+        def visit(call: Call) -> Expr:
+            if not getattr(call.op, "name", "").startswith("tirx."):
+                return call
+            args = [a if _is_simple(a) else keep(a) for a in call.args]
+            done = expand(Call(call.op, args, call.attrs, call.ty_args, None, call.ty), keep)
+            return call if done is None else done
+
+        return tvm_ffi.structural_map(value, [(Call, visit)], order="post")
+
+    # ------------------------------------------------------------------ nodes
+    def emit(self, node: Node, block: Block, cell: Cell) -> None:
+        """Computes ``node`` into a register of its own, unless the cell has it."""
+        if cell.find(node) is not None:
+            return
+        wide = self.is_wide(node)
+        buf = self.context.registers.new(node.var.name, block.lanes if wide else 1, node.dtype)
+        guards = [self.simplify(substitute(g, self._env(node, block, cell))) for g in node.guards]
+        guards = [g for g in guards if const_int(g) != 1]
+        if node.kind == "load":
+            self._load(node, buf, wide, guards, block, cell)
+        else:
+            self._compute(node, buf, wide, guards, block, cell)
+        cell.values[id(node)] = (buf, wide)
+
+    def _env(self, node: Node, block: Block, cell: Cell) -> dict[Var, Expr]:
+        env = dict(cell.axes())
+        for d in node.deps:
+            found = cell.find(d)
+            if found is not None:
+                env[d.var] = block.read(*found)
+        return env
+
+    def simplify(self, expr: Expr) -> Expr:
+        return self.context.analyzer.simplify(expr)
+
+    def place(self, idx: tuple[Expr, ...], deps: tuple[Node, ...], block: Block, cell: Cell) -> list[Expr]:
+        return [self.simplify(self.resolve(i, deps, block, cell)) for i in idx]
+
+    def _load(self, node: Node, buf: Var, wide: bool, guards: list[Expr], block: Block, cell: Cell) -> None:
+        source = self.context.buffers[node.tensor.key]
+        value: Expr = BufferLoad(source, self.place(node.index, node.deps, block, cell))
+        if not guards:
+            block.store(buf, value, wide)
+            return
+        guard = _all(guards)
+        checked = tirx.if_then_else(guard, value, tirx.const(0, node.dtype))
+        if not wide or block.lane not in free_vars(guard) or block.lanes == 1:
+            block.store(buf, checked, wide)
+            return
+        # The guards are affine, so lanes between two good ones are good: test the ends, then load as a vector.
+        ends = _all([self.simplify(substitute(g, {block.lane: index(e)})) for g in guards for e in (0, block.lanes - 1)])
+        block.flush()
+        fast = For(block.lane, index(0), index(block.lanes), ForKind.VECTORIZED, BufferStore(buf, value, [block.lane]))
+        other = Var("v", block.lane.ty)
+        slow = For(
+            other, index(0), index(block.lanes), ForKind.SERIAL,
+            substitute_stmt(BufferStore(buf, checked, [block.lane]), {block.lane: other}),
+        )  # fmt: skip
+        block.done.append(IfThenElse(ends, fast, slow))
+
+    def _compute(self, node: Node, buf: Var, wide: bool, guards: list[Expr], block: Block, cell: Cell) -> None:
+        assert node.expr is not None and node.stage is not None
+        uniform = [g for g in guards if block.lane not in free_vars(g)]
+        if uniform and element_cost(node.stage).expensive:
+            block.conditional(_all(uniform), lambda inner: inner.store(buf, self.element(node, inner, cell), wide))
+            return
+        value = self.element(node, block, cell)
+        if guards and _has_integer_division(value):
+            value = tirx.if_then_else(_all(guards), value, tirx.const(0, node.dtype))
+        block.store(buf, self.rounded(value, node.dtype), wide)
+
+    def rounded(self, value: Expr, dtype: str) -> Expr:
+        """Keeps a product from being contracted with a later operator's sum (LLVM contracts across statements)."""
+        if self.context.contract or not isinstance(value, tirx.Mul) or dtype not in ("float32", "float64"):
+            return value
+        return tirx.call_llvm_pure_intrin(dtype, "llvm.arithmetic.fence", value)
+
+
+def substitute_stmt(stmt: tirx.Stmt, env: Mapping[Var, Expr]) -> tirx.Stmt:
+    return tvm_ffi.structural_map(stmt, [(Var, lambda v: env.get(v, v))], order="post")
+
+
+def _is_simple(expr: Expr) -> bool:
+    return isinstance(expr, (TensorLoad, Var, tirx.IntImm, tirx.FloatImm))
+
+
+def _all(conditions: list[Expr]) -> Expr:
+    unique: list[Expr] = []
+    for c in conditions:
+        if const_int(c) != 1 and not any(tvm_ffi.structural_equal(c, u) for u in unique):
+            unique.append(c)
+    if not unique:
+        return tirx.const(True, "bool")
+    out = unique[0]
+    for c in unique[1:]:
+        out = tirx.And(out, c)
+    return out
+
+
+def _has_integer_division(expr: Expr) -> bool:
+    hit: list[int] = []
+
+    def visit(node: Expr) -> None:
+        if "int" in str(node.ty):
+            hit.append(1)
+
+    tvm_ffi.structural_walk(expr, [(kind, visit) for kind in _INTEGER_DIVISION], order="post")
+    return bool(hit)

@@ -1,0 +1,1 @@
+"""Passes over Relax modules. No pass changes its input."""
