@@ -49,7 +49,7 @@ def all_workloads() -> tuple[Workload, ...]:
 
 def nearest(word: str, choices: Iterable[str]) -> str:
     """The choices most like `word`, as text; empty where none is like it."""
-    pool = list(choices)
+    pool = list(dict.fromkeys(choices))
     found = difflib.get_close_matches(word.lower(), pool, n=3, cutoff=0.5)
     found += [c for c in pool if len(word) > 2 and word.lower() in c and c not in found]
     return ", ".join(found[:3])
