@@ -27,6 +27,7 @@ from tvm_vfuse.schedule.cpu import schedule_cpu
 from tvm_vfuse.transform.fuse import FusedModule, group_module, map_kernels
 from tvm_vfuse.transform.oracle import EvaluationOracle, Refused
 from tvm_vfuse.transform.prepare import legalize, prepare
+from tvm_vfuse.transform.respecialize import respecialize
 
 # Attributes for the LLVM target; none are needed (exact numerics want no fast-math flags).
 TARGET_ATTRS: dict[str, Any] = {}
@@ -141,7 +142,7 @@ def run(mod: tvm.IRModule, target: tvm.target.Target, options: FusionOptions | N
     options = options or FusionOptions()
     work = _Run(target, options)
     with target:
-        fused, kernels = work.run(legalize(prepare(mod)))
+        fused, kernels = work.run(respecialize(legalize(prepare(mod))))
     plans = tuple(plan for _, plan in fused.plans)
     check_names([plan.graph for plan in plans], options)
     refused = [

@@ -331,7 +331,7 @@ class CpuKernel:
         target = self.context.buffers[store.tensor.key]
         idx = self.emitter.place(store.indices, (), block, cell)
         stmt = BufferStore(target, block.read(*found), idx)
-        if any(block.lane in free_vars(i) for i in idx):
+        if found[1] or any(block.lane in free_vars(i) for i in idx):
             block.vector(stmt)
         else:
             block.scalar(stmt)
@@ -387,7 +387,7 @@ class CpuKernel:
     def _accumulate(self, red: Node, acc: Var, block: Block, cell: Cell) -> None:
         assert red.stage is not None and red.stage.combine is not None
         element = self.emitter.element(red, block, cell)
-        block.vector(BufferStore(acc, red.stage.combine(BufferLoad(acc, [block.lane]), element), [block.lane]))
+        block.store(acc, red.stage.combine(block.read(acc, True), element), True)
 
     def _fold(self, red: Node, acc: Var, out: list[Stmt]) -> Var:
         """The lanes' partial results into one, always in the same order."""
@@ -396,10 +396,11 @@ class CpuKernel:
         while left > 1:
             half = left // 2
             block = Block(self.context.registers, half)
-            mine, other = BufferLoad(acc, [block.lane]), BufferLoad(acc, [block.lane + (left - half)])
-            block.vector(BufferStore(acc, red.stage.combine(mine, other), [block.lane]))
+            mine, other = block.read(acc, True), self.context.registers.read(acc, block.lane + (left - half))
+            block.store(acc, red.stage.combine(mine, other), True)
             out.append(block.finish())
             left -= half
         result = self.context.registers.new(red.var.name, 1, red.dtype)
-        out.append(BufferStore(result, BufferLoad(acc, [index(0)]), [index(0)]))
+        registers = self.context.registers
+        out.append(registers.write(result, registers.read(acc, index(0)), index(0)))
         return result

@@ -25,7 +25,10 @@ Stmt = tirx.Stmt
 def sequence(statements: Sequence[Stmt]) -> Stmt:
     flat: list[Stmt] = []
     for s in statements:
-        flat.extend(s.seq) if isinstance(s, SeqStmt) else flat.append(s)
+        if isinstance(s, SeqStmt):
+            flat.extend(s.seq)
+        elif not (isinstance(s, tirx.Evaluate) and isinstance(s.value, tirx.IntImm)):
+            flat.append(s)
     if not flat:
         return tirx.Evaluate(index(0))
     return SeqStmt(flat) if len(flat) > 1 else flat[0]
@@ -37,17 +40,33 @@ def loop(name: str, extent: Expr | int, body: Callable[[Var], Stmt], kind: ForKi
 
 
 class Registers:
-    """Names and allocates the register buffers of one kernel."""
+    """Names and allocates the register buffers of one kernel.
+
+    Truth values lie in int8 registers: TVM's storage rewriting may join a bool buffer with an int8 one.
+    """
 
     def __init__(self) -> None:
         self.allocated: list[Var] = []
         self.names: dict[str, int] = {}
+        self.truth: set[Var] = set()
 
     def new(self, name: str, lanes: int, dtype: str) -> Var:
         count = self.names[name] = self.names.get(name, -1) + 1
-        buf = tirx.decl_buffer((lanes,), dtype, f"{name}_{count}" if count else name, layout=None)
+        kept = "int8" if dtype == "bool" else dtype
+        buf = tirx.decl_buffer((lanes,), kept, f"{name}_{count}" if count else name, layout=None)
+        if dtype == "bool":
+            self.truth.add(buf)
         self.allocated.append(buf)
         return buf
+
+    def write(self, buf: Var, value: Expr, place: Expr) -> Stmt:
+        """A store into a register."""
+        return BufferStore(buf, tirx.Cast("int8", value) if buf in self.truth else value, [place])
+
+    def read(self, buf: Var, place: Expr) -> Expr:
+        """A load from a register, in the value's own type."""
+        load = BufferLoad(buf, [place])
+        return tirx.NE(load, tirx.const(0, "int8")) if buf in self.truth else load
 
     def wrap(self, body: Stmt) -> Stmt:
         """``body`` behind the allocations of all registers made so far."""
@@ -91,9 +110,9 @@ class Block:
     # ------------------------------------------------------------------ values
     def store(self, buf: Var, value: Expr, wide: bool) -> None:
         if wide:
-            self.vector(BufferStore(buf, value, [self.lane]))
+            self.vector(self.registers.write(buf, value, self.lane))
         else:
-            self.scalar(BufferStore(buf, value, [index(0)]))
+            self.scalar(self.registers.write(buf, value, index(0)))
 
     def hold(self, name: str, value: Expr, wide: bool) -> Expr:
         """Keeps ``value`` in a register of its own; returns the register's load."""
@@ -102,7 +121,7 @@ class Block:
         return self.read(buf, wide)
 
     def read(self, buf: Var, wide: bool) -> Expr:
-        return BufferLoad(buf, [self.lane if wide else index(0)])
+        return self.registers.read(buf, self.lane if wide else index(0))
 
     def conditional(self, condition: Expr, build: Callable[[Block], None]) -> None:
         """Statements of ``build`` under a condition that is the same for all lanes."""

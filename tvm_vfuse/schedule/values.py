@@ -10,7 +10,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.ir import Call, Range, TensorLoad, Var
 from tvm.sym import Analyzer
-from tvm.tirx import BufferLoad, BufferStore, For, ForKind, IfThenElse
+from tvm.tirx import BufferLoad, For, ForKind, IfThenElse
 
 from tvm_vfuse.graph.cost import element_cost
 from tvm_vfuse.graph.evaluate import Node
@@ -155,11 +155,11 @@ class Emitter:
         # The guards are affine, so lanes between two good ones are good: test the ends, then load as a vector.
         ends = _all([self.simplify(substitute(g, {block.lane: index(e)})) for g in guards for e in (0, block.lanes - 1)])
         block.flush()
-        fast = For(block.lane, index(0), index(block.lanes), ForKind.VECTORIZED, BufferStore(buf, value, [block.lane]))
+        fast = For(block.lane, index(0), index(block.lanes), ForKind.VECTORIZED, block.registers.write(buf, value, block.lane))
         other = Var("v", block.lane.ty)
         slow = For(
             other, index(0), index(block.lanes), ForKind.SERIAL,
-            substitute_stmt(BufferStore(buf, checked, [block.lane]), {block.lane: other}),
+            substitute_stmt(block.registers.write(buf, checked, block.lane), {block.lane: other}),
         )  # fmt: skip
         block.done.append(IfThenElse(ends, fast, slow))
 
