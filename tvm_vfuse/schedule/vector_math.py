@@ -4,6 +4,10 @@ A call of ``expf`` in a vectorized loop is made lane by lane.  The forms here us
 selects, bit casts, shifts, ``floor`` and casts between float widths.  Every result is within 2 ULP for every float32
 argument: denormals, signed zeros, infinities and NaN included, with and without fused multiply-add.
 
+Largest error in ULP over every float32 of the ranges where the functions change (the rest is sampled), with and without
+fused multiply-add: exp 1.01 and 0.99, exp2 0.92 and 1.19, sigmoid 1.65 and 1.86, tanh 1.33 and 1.33, erf 1.56 and 1.70,
+log 0.85 and 0.84, log1p 1.41 and 1.41, sin 1.54 and 1.54, cos 1.53 and 1.54.
+
 They rely on the rounding of single operations: a target with LLVM's ``reassoc`` flag breaks them.
 """
 
