@@ -11,7 +11,7 @@ from typing import Any
 
 _SAMPLE_S = 0.005  # shortest time of a sample: far above the clock's and the thread pool's jitter
 _MAX_INNER = 1000
-_MIN_ROUNDS, _MAX_ROUNDS = 3, 31
+_MIN_ROUNDS, _MAX_ROUNDS = 3, 51
 _WARM_BELOW_S = 0.03  # a call shorter than this is called once untimed first: it wakes the threads and fills the caches
 _PAUSE_S = 0.002  # lets the threads of the function before go to sleep
 
@@ -76,7 +76,9 @@ def measure(
     names = list(functions)
     call_s = {name: _once(functions[name], clock) for name in names}
     inner = {name: max(1, min(_MAX_INNER, round(_SAMPLE_S / max(call_s[name], 1e-9)))) for name in names}
-    rounds = {name: _rounds(budget_s / len(names), call_s[name] * inner[name]) for name in names}
+    warm = {name: call_s[name] < _WARM_BELOW_S for name in names}
+    sample_s = {name: call_s[name] * (inner[name] + warm[name]) + _PAUSE_S for name in names}
+    rounds = {name: _rounds(budget_s / len(names), sample_s[name]) for name in names}
     total = max(rounds.values(), default=0)
     samples: dict[str, list[float | None]] = {name: [] for name in names}
     collecting = gc.isenabled()
@@ -89,7 +91,7 @@ def measure(
                     samples[name].append(None)
                     continue
                 pause(_PAUSE_S)
-                if call_s[name] < _WARM_BELOW_S:
+                if warm[name]:
                     functions[name]()
                 samples[name].append(1e3 * _repeat(functions[name], inner[name], clock))
     finally:
@@ -112,7 +114,7 @@ def geometric_mean(values: Sequence[float]) -> float | None:
 
 
 def _rounds(share_s: float, sample_s: float) -> int:
-    return max(_MIN_ROUNDS, min(_MAX_ROUNDS, int(share_s / max(sample_s, 1e-9))))
+    return max(_MIN_ROUNDS, min(_MAX_ROUNDS, int(share_s / sample_s)))
 
 
 def _takes_part(index: int, rounds: int, total: int) -> bool:
