@@ -26,7 +26,8 @@ _EXPORTS = {
     "make": "tvm_vfuse.pipeline",
     "run": "tvm_vfuse.pipeline",
     "compare_workload": "tvm_vfuse.compare",
-    "certify": "tvm_vfuse.certify",
+    "certify_workload": "tvm_vfuse.certify",
+    "build_workload": "tvm_vfuse.compare.built",
 }
 
 __all__ = ["__version__", *_EXPORTS]

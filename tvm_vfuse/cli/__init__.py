@@ -20,7 +20,9 @@ from tvm_vfuse.cli.listing import list_workloads
 __all__ = ["cli", "main"]
 
 
-@click.group(cls=OneLineErrors, no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    "tvm-vfuse", cls=OneLineErrors, no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, prog_name="tvm-vfuse", message="%(prog)s %(version)s")
 def cli() -> None:
     """Vertical operator fusion for Apache TVM: one kernel a group, intermediates in registers."""

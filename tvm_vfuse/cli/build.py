@@ -26,3 +26,4 @@ def build(input_spec: str, output: Path, shared: Shared) -> None:
         files = write_directory(output, built.executable, built.plan, [kernel.to_json() for kernel in built.kernels])
     for path in files:
         click.echo(str(path))
+    shared.tell(input_spec, workload)

@@ -23,6 +23,7 @@ def check(input_spec: str, seeds: int, shared: Shared) -> None:
     with progress(shared.verbose) as say:
         certificates = certify_workload(workload, target, shared.options, seeds, say)
     print_certificates(certificates)
+    shared.tell(input_spec, workload)
     bad = [certificate.name for certificate in certificates if not certificate.passed]
     if bad:
         raise CheckFailed(f"{input_spec}: {len(bad)} of {len(certificates)} checks failed: {', '.join(bad[:5])}")

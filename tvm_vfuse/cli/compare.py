@@ -45,6 +45,8 @@ def compare(
     if json_file is not None:
         write_json(json_file, [row.to_json() for rows in results for row in rows])
     print_comparison(results)
+    for spec, workload in zip(specs, workloads):
+        shared.tell(spec, workload)
     bad = [row for rows in results for row in rows if row.wrong or (row.failure and row.column != "stock")]
     if bad:
         raise CheckFailed("; ".join(f"{row.input}: {row.column}: {row.failure or 'wrong result'}" for row in bad))

@@ -28,3 +28,4 @@ def explain(input_spec: str, json_file: Path | None, shared: Shared) -> None:
     if json_file is not None:
         write_json(json_file, {"groups": list(result.groups), "refused": list(result.refused)})
     print_explanation(result.groups, result.refused)
+    shared.tell(input_spec, workload)

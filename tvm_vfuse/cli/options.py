@@ -70,13 +70,15 @@ class Shared:
         return parse_target(self.target_text)
 
     def load(self, spec: str) -> Any:
-        """Load a workload, and say on standard error what was assumed about it."""
+        """Load the workload that ``spec`` names."""
         from tvm_vfuse.frontend.load import load
 
-        workload = load(spec, self.dims)
+        return load(spec, self.dims)
+
+    def tell(self, spec: str, workload: Any) -> None:
+        """Say on standard error what was assumed about a workload (after the result: an error stands there alone)."""
         for note in workload.notes:
             click.echo(f"{spec}: {note}", err=True)
-        return workload
 
 
 def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
