@@ -18,11 +18,11 @@ def through_half() -> tvm.IRModule:
     return dataflow({"x": tensor(4, 6)}, body)
 
 
-def bfloat_multiply_add() -> tvm.IRModule:
+def narrow_multiply_add(dtype: str) -> tvm.IRModule:
     def body(g, x, y, z):
         return g.astype(g.add(g.multiply(x, y), z), "float32")
 
-    return dataflow({name: tensor(32, dtype="bfloat16") for name in "xyz"}, body)
+    return dataflow({name: tensor(32, dtype=dtype) for name in "xyz"}, body)
 
 
 def guard_against_nan() -> tvm.IRModule:
@@ -77,10 +77,20 @@ CASES = [
         name="bfloat_product_and_sum",
         source="modular/modular#6159",
         what="product and sum of bfloat16 are kept in float32 between the two operators",
-        build=bfloat_multiply_add,
+        build=lambda: narrow_multiply_add("bfloat16"),
         inputs=lambda: [uniform(seed, 32).astype(ml_dtypes.bfloat16) for seed in (10, 11, 12)],
         expect=lambda x, y, z: [(x * y + z).astype("float32")],
         tolerance=BFLOAT,
+        bitwise=True,
+    ),
+    Case(
+        name="half_product_and_sum",
+        source="variant of modular/modular#6159",
+        what="product and sum of float16 contract into one operation with one rounding",
+        build=lambda: narrow_multiply_add("float16"),
+        inputs=lambda: [uniform(seed, 32, dtype="float16") for seed in (10, 11, 12)],
+        expect=lambda x, y, z: [(x * y + z).astype("float32")],
+        tolerance=EXACT,
         bitwise=True,
     ),
     Case(
