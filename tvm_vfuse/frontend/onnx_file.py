@@ -46,7 +46,8 @@ def import_onnx(path: Path, dims: Mapping[str, int], name: str = "") -> tuple[An
             return attempt.mod, [f"dimension {k} was set to 1" for k in batch]
     if attempt.mod is not None:
         return attempt.mod, []
-    hint = f"; giving a value to {', '.join(attempt.open)} may help" if attempt.open and not attempt.final else ""
+    values = " ".join(f"--dim {dim}=N" for dim in attempt.open)
+    hint = f"; fixing its dimensions may help: {values}" if values and not attempt.final else ""
     raise InputError(f"{name}: {attempt.problem}{hint}")
 
 

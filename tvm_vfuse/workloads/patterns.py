@@ -136,8 +136,7 @@ def _deep(
     graph: Callable[..., Sequence[Value]],
     inputs: Callable[[Sizes], Sequence[TensorSpec]],
 ) -> Template:
-    small = (8, 24, *default[2:])
-    sizes = {"default": default, "small": small}
+    sizes = {"default": default, "small": (8, 24, 12)}
     return Template(f"pattern_{name}", description, (*MATRIX, last), sizes, inputs, graph, tags=("pattern",))
 
 
