@@ -128,6 +128,7 @@ class _Point:
         self.pending: list[list[Node]] = [[] for _ in program.stages]
         self.axis_vars = {a.var for a in where.axes}
         self.reduce_vars = {a.var for a in where.reduce}
+        self.refusal: Reject | None = None
 
     def demand(self, tensor: Tensor, idx: tuple[Expr, ...], guards: tuple[Expr, ...], reader: Stage | None) -> Node:
         """The value of ``tensor`` at ``idx``."""
@@ -167,6 +168,8 @@ class _Point:
             for v, _ in stage.spatial:
                 env.setdefault(v, tirx.IntImm(INDEX, 0))
         node.expr = self.rewrite(stage.element, env, node.guards, stage)
+        if self.refusal is not None:
+            raise self.refusal
 
     def in_order(self, wanted: list[Node]) -> list[Node]:
         """``wanted`` and what they need, producers first; fills deps, axes and levels."""
@@ -228,8 +231,12 @@ class _Point:
     def rewrite(self, expr: Expr, env: dict[Var, Expr], guards: tuple[Expr, ...], stage: Stage) -> Expr:
         def on_load(load: TensorLoad) -> Expr:
             tensor = stage.reads[load.source]
-            idx = tuple(self.index_of(i, env, guards, stage) for i in load.indices)
-            return self.demand(tensor, idx, guards, stage).var
+            try:
+                idx = tuple(self.index_of(i, env, guards, stage) for i in load.indices)
+                return self.demand(tensor, idx, guards, stage).var
+            except Reject as why:  # an exception would lose its class on its way through TVM
+                self.refusal = self.refusal or why
+                return tirx.const(0, tensor.dtype)
 
         def on_call(call: Call) -> Expr:
             if getattr(call.op, "name", "") != IF_THEN_ELSE:

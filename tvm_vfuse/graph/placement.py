@@ -24,12 +24,16 @@ from tvm_vfuse.graph.stages import Stage, Tensor
 Expr = tvm.ir.Expr
 
 
+MAX_REFINEMENTS = 8
+
+
 @dataclass(frozen=True)
 class Axis:
-    """A loop of the group: its variable and extent."""
+    """A loop of the group: its variable and extent; ``origin`` numbers the anchor's axis it is (a part of)."""
 
     var: Var
     extent: Expr
+    origin: int = -1
 
     @property
     def size(self) -> int | None:
@@ -52,18 +56,39 @@ class Placement:
         return (*self.space, *self.reduce)
 
 
+class _Refine(Exception):
+    """The axes must be split further: a reshape cuts through the middle of one."""
+
+    def __init__(self, factors: dict[int, list[int]]) -> None:
+        super().__init__("refine")
+        self.factors = factors
+
+
 def place(program: Program) -> Placement:
     """Choose the anchor and spread placements until nothing changes.
+
+    Where a reshape cuts an axis, the axis is split at the cut (32 x 128 read as 32 x 2 x 64) and placing starts
+    again; neighbouring parts that all accesses walk as one are joined again when loops are made.
 
     Raises
     ------
     Reject
         ``no-common-axes`` if an output or a reduction finds no place.
     """
+    factors: dict[int, list[int]] = {}
+    for _ in range(MAX_REFINEMENTS):
+        try:
+            return _place(program, factors)
+        except _Refine as finer:
+            factors = finer.factors
+    return _place(program, factors, refine=False)
+
+
+def _place(program: Program, factors: dict[int, list[int]], refine: bool = True) -> Placement:
     anchor = _anchor(program)
-    where = _axes_of(program, anchor)
-    spread = _Spread(program, where)
-    spread.settle(anchor, {v: a.var for (v, _), a in zip((*anchor.spatial, *anchor.reduce), where.axes, strict=False)})
+    where, env = _axes_of(program, anchor, factors)
+    spread = _Spread(program, where, factors if refine else None)
+    spread.settle(anchor, env)
     where.order = _memory_order(spread, anchor)
     spread.run()
     needed = [s for s in program.stages if s.reduce or any(s.output.key == o.key for o in program.outputs)]
@@ -90,15 +115,38 @@ def _anchor(program: Program) -> Stage:
     return max((s for s in program.stages if s.output.key in written), key=_volume)
 
 
-def _axes_of(program: Program, anchor: Stage) -> Placement:
+def _axes_of(program: Program, anchor: Stage, factors: dict[int, list[int]]) -> tuple[Placement, dict[Var, Expr]]:
+    """The axes of the anchor's domain, split by ``factors`` (by number of the anchor's axis), and its environment."""
     analyzer = new_analyzer(program.symbols)
-    space = tuple(Axis(Var(f"s{i}", INDEX), e) for i, (_, e) in enumerate(anchor.spatial))
-    reduce = tuple(Axis(Var(f"k{i}", INDEX), e) for i, (_, e) in enumerate(anchor.reduce))
+    kinds: dict[str, list[Axis]] = {"s": [], "k": []}
+    env: dict[Var, Expr] = {}
+    for number, (v, extent) in enumerate((*anchor.spatial, *anchor.reduce)):
+        kind = "s" if number < len(anchor.spatial) else "k"
+        parts = [index(f) for f in factors[number]] if number in factors else [extent]
+        mine = [Axis(Var(f"{kind}{len(kinds[kind]) + i}", INDEX), e, number) for i, e in enumerate(parts)]
+        kinds[kind] += mine
+        env[v] = mine[0].var if len(mine) == 1 else flatten([a.var for a in mine], parts)
+    space, reduce = tuple(kinds["s"]), tuple(kinds["k"])
     if not (space or reduce):
         space = (Axis(Var("s0", INDEX), index(1)),)  # scalars: one point
     for a in (*space, *reduce):
         analyzer.bind(a.var, Range(index(0), a.extent))
-    return Placement(analyzer, space, reduce, (*space, *reduce))
+    return Placement(analyzer, space, reduce, (*space, *reduce)), env
+
+
+def common_factors(a: Sequence[int], b: Sequence[int]) -> list[int] | None:
+    """The coarsest list of factors that refines both ``a`` and ``b`` (equal products), or None."""
+    out: list[int] = []
+    left, right = list(a), list(b)
+    while left and right:
+        x, y = left[0], right[0]
+        step = min(x, y)
+        if max(x, y) % step:
+            return None
+        out.append(step)
+        left[:1] = [x // step] if x > step else []
+        right[:1] = [y // step] if y > step else []
+    return out
 
 
 def linear_terms(expr: Expr, axes: Sequence[Axis]) -> list[Expr] | None:
@@ -117,8 +165,8 @@ def loads_of(stage: Stage) -> list[TensorLoad]:
 
 
 class _Spread:
-    def __init__(self, program: Program, where: Placement) -> None:
-        self.program, self.where = program, where
+    def __init__(self, program: Program, where: Placement, factors: dict[int, list[int]] | None) -> None:
+        self.program, self.where, self.factors = program, where, factors
         self.producer = program.producer()
         self.loads = {id(s): loads_of(s) for s in program.stages}
         self.todo: list[Stage] = []
@@ -216,8 +264,28 @@ class _Spread:
             return out | {v: x.var for (v, _), x in zip(mine, theirs, strict=True)}
         if not mine or not equal(product([e for _, e in mine]), product([x.extent for x in theirs]), a):
             return None
+        self.refine([const_int(e) for _, e in mine], theirs)
         flat = a.simplify(flatten([x.var for x in theirs], [x.extent for x in theirs]))
         return out | dict(zip([v for v, _ in mine], unravel(flat, [e for _, e in mine], a), strict=True))
+
+    def refine(self, sizes: list[int | None], onto: list[Axis]) -> None:
+        """Starts again with finer axes if ``sizes`` cut through one of ``onto``."""
+        if self.factors is None or None in sizes or any(x.size is None or x.origin < 0 for x in onto):
+            return
+        fine = common_factors([s for s in sizes if s is not None], [x.size or 1 for x in onto])
+        if fine is None or len(fine) == len(onto):
+            return
+        cut: dict[int, list[int]] = {}
+        rest = list(fine)
+        for x in onto:
+            size = x.size or 1
+            while size > 1:
+                cut.setdefault(x.origin, []).append(rest[0])
+                size //= rest.pop(0)
+        for x in self.where.axes:  # axes that are not walked here keep their parts
+            if x not in onto and x.size is not None and x.origin >= 0 and x.origin not in cut and x.origin in self.factors:
+                cut[x.origin] = self.factors[x.origin]
+        raise _Refine(dict(self.factors) | cut)
 
     def by_flat(self, stage: Stage, load: TensorLoad, place: tuple[Expr, ...]) -> dict[Var, Expr] | None:
         """A reshape: the stage walks the same flat order as one of the homes."""

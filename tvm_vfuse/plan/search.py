@@ -21,7 +21,7 @@ from tvm_vfuse.plan.recompute import clone_cheap_producers
 from tvm_vfuse.resource.time_model import Machine
 
 RULE_MODE_KINDS = ("elementwise", "reduction-prologue", "contraction-epilogue", "sibling")
-MAX_PARAMETERS = 1024
+TOLERANCE_US = 1e-6
 
 
 @dataclass
@@ -186,12 +186,16 @@ class Search:
                     if n > g:
                         self.push(g, n)
         while self.heap:
-            _, a, b, at_a, at_b = heapq.heappop(self.heap)
+            promised, a, b, at_a, at_b = heapq.heappop(self.heap)
             if self.stamp.get(a) != at_a or self.stamp.get(b) != at_b:
                 continue
             candidate = self.candidate(a, b)
             verdict = self.judge(candidate)
             if not verdict.legal or not self.pays(candidate, verdict):
+                continue
+            gain = self.gain_us(candidate, verdict.facts)
+            if gain < -promised - TOLERANCE_US:  # recompute was not in the first estimate: wait for its turn
+                heapq.heappush(self.heap, (-gain, a, b, at_a, at_b))
                 continue
             keep = self.state.merge(a, b, verdict.facts)
             self.stamp[keep] += 1

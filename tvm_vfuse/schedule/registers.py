@@ -39,34 +39,51 @@ def loop(name: str, extent: Expr | int, body: Callable[[Var], Stmt], kind: ForKi
     return For(var, index(0), index(extent), kind, body(var))
 
 
+def _round_to_bfloat16(value: Expr) -> Expr:
+    """A float32 rounded to the nearest bfloat16 (ties to even), still as float32; NaN stays NaN."""
+    bits = tirx.reinterpret("uint32", value)
+    word = lambda v: tirx.const(v, "uint32")  # noqa: E731
+    nearest = (bits + word(0x7FFF) + ((bits >> word(16)) & word(1))) & word(0xFFFF0000)
+    is_nan = (bits & word(0x7FFFFFFF)) > word(0x7F800000)
+    return tirx.reinterpret("float32", tirx.Select(is_nan, bits | word(0x400000), nearest))
+
+
 class Registers:
     """Names and allocates the register buffers of one kernel.
 
-    Truth values lie in int8 registers: TVM's storage rewriting may join a bool buffer with an int8 one.
+    Truth values lie in int8 registers: TVM's storage rewriting may join a bool buffer with an int8 one. bfloat16
+    values lie in float32 registers and are rounded by hand: TVM computes them in float32 and drops the rounding.
     """
 
     def __init__(self) -> None:
         self.allocated: list[Var] = []
         self.names: dict[str, int] = {}
-        self.truth: set[Var] = set()
+        self.held_as: dict[Var, str] = {}
 
     def new(self, name: str, lanes: int, dtype: str) -> Var:
         count = self.names[name] = self.names.get(name, -1) + 1
-        kept = "int8" if dtype == "bool" else dtype
+        kept = {"bool": "int8", "bfloat16": "float32"}.get(dtype, dtype)
         buf = tirx.decl_buffer((lanes,), kept, f"{name}_{count}" if count else name, layout=None)
-        if dtype == "bool":
-            self.truth.add(buf)
+        if kept != dtype:
+            self.held_as[buf] = dtype
         self.allocated.append(buf)
         return buf
 
     def write(self, buf: Var, value: Expr, place: Expr) -> Stmt:
         """A store into a register."""
-        return BufferStore(buf, tirx.Cast("int8", value) if buf in self.truth else value, [place])
+        held = self.held_as.get(buf)
+        if held == "bool":
+            value = tirx.Cast("int8", value)
+        elif held == "bfloat16":
+            value = _round_to_bfloat16(tirx.Cast("float32", value))
+        return BufferStore(buf, value, [place])
 
     def read(self, buf: Var, place: Expr) -> Expr:
         """A load from a register, in the value's own type."""
-        load = BufferLoad(buf, [place])
-        return tirx.NE(load, tirx.const(0, "int8")) if buf in self.truth else load
+        load, held = BufferLoad(buf, [place]), self.held_as.get(buf)
+        if held == "bool":
+            return tirx.NE(load, tirx.const(0, "int8"))
+        return tirx.Cast("bfloat16", load) if held == "bfloat16" else load
 
     def wrap(self, body: Stmt) -> Stmt:
         """``body`` behind the allocations of all registers made so far."""

@@ -18,7 +18,8 @@ from tvm_vfuse.graph.indices import const_int, free_vars, index, substitute
 from tvm_vfuse.schedule.registers import Block, Registers, protect
 
 Expr = tvm.ir.Expr
-Expand = Callable[[Call, Callable[[Expr], Expr]], "Expr | None"]
+Expand = Callable[[Call, Callable[[Expr], Expr], Callable[[Expr], Expr]], "Expr | None"]
+FENCED = ("float32", "float64")
 _INTEGER_DIVISION = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)
 
 
@@ -107,7 +108,7 @@ class Emitter:
             if not getattr(call.op, "name", "").startswith("tirx."):
                 return call
             args = [a if _is_simple(a) else keep(a) for a in call.args]
-            done = expand(Call(call.op, args, call.attrs, call.ty_args, None, call.ty), keep)
+            done = expand(Call(call.op, args, call.attrs, call.ty_args, None, call.ty), keep, self.fence)
             return call if done is None else done
 
         return tvm_ffi.structural_map(value, [(Call, visit)], order="post")
@@ -176,7 +177,12 @@ class Emitter:
 
     def rounded(self, value: Expr, dtype: str) -> Expr:
         """Keeps a product from being contracted with a later operator's sum (LLVM contracts across statements)."""
-        if self.context.contract or not isinstance(value, tirx.Mul) or dtype not in ("float32", "float64"):
+        return self.fence(value) if isinstance(value, tirx.Mul) and dtype in FENCED else value
+
+    def fence(self, value: Expr) -> Expr:
+        """``value``, which LLVM must round before it is used (not under ``fast`` numerics)."""
+        dtype = str(value.ty)
+        if self.context.contract or dtype not in FENCED:
             return value
         return tirx.call_llvm_pure_intrin(dtype, "llvm.arithmetic.fence", value)
 

@@ -9,13 +9,15 @@ from tvm import relax
 def prepare(mod: tvm.IRModule) -> tvm.IRModule:
     """Bring an imported module into the form that every pipeline starts from; still high-level operators.
 
-    Inference operators are decomposed (batch norm becomes scale and shift, whose constants fold), sampling and sorting
+    Batch norm after a convolution with constant weights is folded into them, elsewhere decomposed, sampling and sorting
     are dispatched as the stock CPU pipeline does, bindings are canonical, what is constant is folded, what is dead is gone.
     The input module is not changed.
     """
     passes = [
         relax.backend.DispatchSampling(),
         relax.backend.DispatchSortScan(),
+        relax.transform.CanonicalizeBindings(),
+        relax.transform.FoldBatchnormToConv2D(),
         relax.transform.DecomposeOpsForInference(),
         relax.transform.CanonicalizeBindings(),
         relax.transform.DeadCodeElimination(),
