@@ -1,9 +1,13 @@
 import numpy as np
+import pytest
 from tvm import relax
 
 from tests.compare.modules import bits_kernel, call, module, normal, tensor
-from tvm_vfuse.compare.error import tolerance
-from tvm_vfuse.compare.reference import Referee
+from tvm_vfuse import pipeline
+from tvm_vfuse.compare.error import max_error, tolerance
+from tvm_vfuse.compare.reference import Referee, evaluate_float64
+from tvm_vfuse.device import host_target
+from tvm_vfuse.workloads import templates
 
 op = relax.op
 X = normal((8, 16))(0)
@@ -97,3 +101,16 @@ def test_what_has_no_float64_form_is_held_against_unfused_and_that_is_said():
     assert (verdict.wrong, verdict.reference) == (False, "unfused")
     assert "reinterpret" in verdict.notes[0]
     assert judge.judge([x.view("int32") + 1]).wrong
+
+
+@pytest.mark.parametrize(
+    "name", ["rmsnorm", "res_layernorm", "softmax", "gelu_erf", "mask_softmax", "lstm_cell", "swiglu_amax"]
+)
+def test_the_function_in_float64_agrees_with_numpy_in_float64(name):
+    """Operators that compute in float32 inside, or know no float64, are no exception."""
+    template = templates()[name]
+    workload = template.workload(template.sizes.get("small"))
+    inputs = workload.inputs(1)
+    with host_target():
+        prepared = pipeline.prepare(workload.build())
+    assert max_error(evaluate_float64(prepared, inputs), workload.reference(inputs)) < 1e-12

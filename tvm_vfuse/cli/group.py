@@ -17,7 +17,9 @@ _VERBOSE = ("-v", "--verbose")
 class OneLineErrors(click.Group):
     """Group that ends each failure with one line: status 2 for bad input or usage, 1 for failed checks and faults."""
 
-    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> Any:
+    def main(  # type: ignore[override]  # click's overloads tell apart a standalone_mode that is always on here
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> Any:
         """Run a command and exit with its status."""
         given = list(sys.argv[1:] if args is None else args)
         name = prog_name or "tvm-vfuse"
@@ -48,7 +50,7 @@ def _line_and_status(err: Exception, name: str) -> tuple[str, int]:
     if isinstance(err, VFuseError):
         return f"{name}: {_one_line(str(err))}", err.exit_status
     if isinstance(err, BrokenPipeError):
-        sys.stdout = None  # type: ignore[assignment]  # the reader went away: nothing more can be said there
+        sys.stdout = None  # the reader went away: nothing more can be said there
         return "", 0
     return f"{name}: {type(err).__name__}: {_one_line(str(err))} (-v shows the traceback)", 1
 
