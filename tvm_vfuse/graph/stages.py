@@ -144,7 +144,7 @@ def _walk(stmt: tirx.Stmt, tensors: dict, stages: list[Stage], declare: Callable
     if block.alloc_buffers or block.match_buffers:
         raise Reject("opaque", f"block {block.name_hint} allocates buffers of its own")
     _check_bindings(stmt, loops)
-    stages.append(_stage(block, tensors, member))
+    stages.extend(_stage(single, tensors, member) for single in _part_joint_reduction(block))
 
 
 def _check_bindings(realize: tvm.s_tir.SBlockRealize, loops: dict[Var, Expr]) -> None:
@@ -166,6 +166,37 @@ def _check_bindings(realize: tvm.s_tir.SBlockRealize, loops: dict[Var, Expr]) ->
     )
     if volume == 0 or volume != points or not found.indices:
         raise Reject("opaque", f"block {name} has bindings that are no bijection of its loops")
+
+
+def _part_joint_reduction(block: tvm.s_tir.SBlock) -> list[tvm.s_tir.SBlock]:
+    """A block that folds several independent reductions, as one block for each (group norm: sum and sum of squares)."""
+    if not isinstance(block.body, tirx.SeqStmt) or not isinstance(block.init, tirx.SeqStmt):
+        return [block]
+    bound: dict[Var, Expr] = {}
+    stores: list[tirx.BufferStore] = []
+    for s in block.body.seq:
+        if isinstance(s, tirx.Bind):
+            bound[s.var] = substitute(s.value, bound)
+        elif isinstance(s, tirx.BufferStore):
+            stores.append(tirx.BufferStore(s.buffer, substitute(s.value, bound), list(s.indices)))
+        else:
+            return [block]
+    inits = {s.buffer: s for s in block.init.seq if isinstance(s, tirx.BufferStore)}
+    written = [s.buffer for s in stores]
+    for s in stores:
+        others = [b for b in written if not b.same_as(s.buffer)]
+        if s.buffer not in inits or any(b in others for b in _loaded(s.value)):
+            return [block]  # the reductions need each other (argmax)
+    return [
+        tvm.s_tir.SBlock(list(block.iter_vars), [], [], f"{block.name_hint}_{i}", s, inits[s.buffer])
+        for i, s in enumerate(stores)
+    ]
+
+
+def _loaded(expr: Expr) -> list[Var]:
+    found: list[Var] = []
+    tvm_ffi.structural_walk(expr, [(TensorLoad, lambda load: found.append(load.source))], order="post")
+    return found
 
 
 def _stage(block: tvm.s_tir.SBlock, tensors: Mapping[Var, Tensor], member: int) -> Stage:

@@ -231,6 +231,14 @@ class Search:
         return out
 
 
+def _with_facts(group: Group, run: Search) -> Group:
+    """The group with what its evaluation learnt and its predicted time."""
+    if run.graph.operators[group.members[0]].kind != "kernel":
+        return group
+    facts = group.facts or run.oracle(group.members, group.clones).facts
+    return Group(group.members, group.clones, facts, run.price.time_us(group.all_members, facts))
+
+
 def search(
     graph: Graph, oracle: Oracle, machine: Machine, options: FusionOptions, rules: Sequence[Rule] = RULES
 ) -> FusionPlan:
@@ -248,11 +256,7 @@ def search(
     refused = run.refusals()
     if "recompute" not in options.never and options.mode == "search":
         groups = clone_cheap_producers(graph, groups, run.price, oracle, options)
-    groups = [
-        Group(g.members, g.clones, g.facts, run.price.time_us(g.all_members, g.facts))
-        if graph.operators[g.members[0]].kind == "kernel" else g
-        for g in groups
-    ]  # fmt: skip
+    groups = [_with_facts(g, run) for g in groups]
     plan = FusionPlan(graph, in_run_order(graph, groups), tuple(refused))
     plan.verify()
     return plan

@@ -34,6 +34,7 @@ from tvm_vfuse.graph.evaluate import Evaluation, Node, Store
 from tvm_vfuse.graph.indices import INDEX, const_int, free_vars, index, product, unravel
 from tvm_vfuse.graph.placement import Axis
 from tvm_vfuse.schedule.cpu_choice import Loops
+from tvm_vfuse.schedule.cpu_transpose import build_tiles, find_transposed
 from tvm_vfuse.schedule.parking import Parking, park
 from tvm_vfuse.schedule.registers import Block, sequence
 from tvm_vfuse.schedule.tile import TileConfig
@@ -81,10 +82,20 @@ class CpuKernel:
         return node.kind != "reduce" and bool(node.axes & self.inner)
 
     def build(self) -> Stmt:
+        transposed = find_transposed(self.ev, self.loops)
+        if transposed is not None:
+            return build_tiles(self, transposed)
         return self._rows() if self.loops.lane_in_reduce else self._columns()
 
+    def point_values(self, block: Block, cell: Cell) -> None:
+        """All values and stores of an elementwise group at one place."""
+        for n in self.ev.nodes:
+            self.emitter.emit(n, block, cell)
+        for s in self.ev.stores:
+            self._store(s, block, cell)
+
     # ------------------------------------------------------------------ outer loops
-    def _task_loop(self, extents: Sequence[Expr], body: Callable[[list[Expr]], Stmt]) -> Stmt:
+    def task_loop(self, extents: Sequence[Expr], body: Callable[[list[Expr]], Stmt]) -> Stmt:
         """One parallel loop over the product of ``extents``."""
         total = self.analyzer.simplify(product(extents))
         task = self.context.bound(Var("task", INDEX), total)
@@ -102,7 +113,7 @@ class CpuKernel:
             cell = Cell(dict(zip((a.var for a in rows), at, strict=False)))
             return self._row(cell, at[-1] if chunks is not None else None, chunks)
 
-        return self._task_loop(extents or [index(1)], body)
+        return self.task_loop(extents or [index(1)], body)
 
     def _chunks(self) -> Expr | None:
         if not self.tile.chunk or self.ev.reductions:
@@ -147,7 +158,7 @@ class CpuKernel:
                         return self._column_block(cell, t, at[-1], part, lane_at)
                     return sequence([self._lane_blocks(cell, t, at[-1], p) for p in lanes])
 
-                out.append(self._task_loop(extents, body))
+                out.append(self.task_loop(extents, body))
         return sequence(out)
 
     def _lane_tasks(self, lanes: list[Part], tile: Part) -> tuple[bool, list[Part]]:

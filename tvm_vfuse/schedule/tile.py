@@ -15,11 +15,9 @@ class TileConfig:
     unroll : points along the tile axis handled together (1 without a tile axis)
     chunk : lane blocks that one parallel task handles where rows are few and long
     parallel : whether the outermost loop runs on all threads
-    stage_rows : rows of a transposed operand that are staged together (0: no staging)
     """
 
     lanes: int
     unroll: int = 1
     chunk: int = 0
     parallel: bool = True
-    stage_rows: int = 0
