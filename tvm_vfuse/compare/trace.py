@@ -94,7 +94,7 @@ class Trace:
     created : dict of int to TensorValue
         Storage of each tensor made during the run.
     names : dict of int to str
-        Variable that first holds each storage; only names that one binding has.
+        Variable that holds each storage; only names that one binding has, of memory that is never written again.
     notes : tuple of str
         What a static walk can't tell, in words.
     """
@@ -138,7 +138,7 @@ def trace(mod: tvm.ir.IRModule, inputs: Sequence[Any], entry: str = "main") -> T
         results=_tensors([result]),
         constants=constants,
         created=walker.created,
-        names={storage: name for storage, name in walker.names.items() if walker.bound[name] == 1},
+        names=walker.unique_names(),
         notes=tuple(walker.notes),
     )
 
@@ -216,6 +216,19 @@ class _Walker:
             storages = frozenset({self.constants[key]})
             self.constant_values[key] = TensorValue(storages, shape, element_bits(expr.ty.dtype))
         return self.constant_values[key]
+
+    def unique_names(self) -> dict[int, str]:
+        """Name of each storage that holds one value throughout, where only one binding has that name."""
+        changed = {
+            storage
+            for launch in self.launches
+            for value in launch.outputs
+            for storage in value.storages
+            if any(storage in read.storages for read in launch.inputs)
+        }
+        return {
+            storage: name for storage, name in self.names.items() if self.bound[name] == 1 and storage not in changed
+        }
 
     def _note(self, text: str) -> None:
         if text not in self.notes:
