@@ -41,24 +41,39 @@ def test_every_model_is_tested():
     assert sorted((*SMALL, *LARGE)) == sorted(REAL_MODELS)
 
 
+def inputs_of(name: str, seed: int) -> list[np.ndarray]:
+    """Random inputs; for the text detector an image of dark strokes, since noise holds no text and gives zeros."""
+    if name != "ppocr_det":
+        return loaded(name).inputs(seed)
+    rng = np.random.default_rng(seed)
+    image = np.full((1, 3, 160, 160), 2.0, np.float32)
+    for left in range(12, 148, 12):
+        for top in (40, 90):
+            height, width = rng.integers(10, 22), rng.integers(3, 9)
+            image[:, :, top : top + height, left : left + width] = -2.0
+    return [image]
+
+
 @pytest.mark.parametrize("name", [*SMALL, *LARGE])
 def test_fused_model_equals_onnxruntime(name):
     workload = loaded(name)
-    inputs = workload.inputs(7)
+    inputs = inputs_of(name, 7)
     assert error(run(workload.build(), inputs, fused), expected(name, inputs)) < TOLERANCE
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_unfused_model_equals_onnxruntime(name):
     workload = loaded(name)
-    inputs = workload.inputs(8)
+    inputs = inputs_of(name, 8)
     assert error(run(workload.build(), inputs, unfused), expected(name, inputs)) < TOLERANCE
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", [*SMALL, *LARGE])
 def test_the_result_depends_on_the_input(name):
-    first, second = (expected(name, loaded(name).inputs(seed)) for seed in (7, 8))
-    assert error(first, second) > TOLERANCE
+    loaded(name)
+    first, second = (expected(name, inputs_of(name, seed)) for seed in (7, 8))
+    assert error(first, second) > 2 * TOLERANCE
+    assert max(np.abs(x).max() for x in first) > 1e-3
 
 
 @pytest.mark.parametrize("name", [*SMALL, *LARGE])

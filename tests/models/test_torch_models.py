@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.workloads.execution import error, fused, run, unfused
+from tvm_vfuse.frontend.module_workload import workload_of
 from tvm_vfuse.frontend.torch_file import import_program
 
 torch = pytest.importorskip("torch")
@@ -75,7 +76,8 @@ def exported(name: str) -> tuple[Any, np.ndarray, list[np.ndarray]]:
         outputs = network(x)
     program = torch.export.export(network, (x,))
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-    return import_program(program, name), x.numpy(), [t.numpy() for t in outputs]
+    imported = workload_of(import_program(program, name), name, "from PyTorch")
+    return imported.build(), x.numpy(), [t.numpy() for t in outputs]
 
 
 @pytest.mark.parametrize("passes", [fused, unfused])

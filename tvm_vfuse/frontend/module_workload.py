@@ -93,9 +93,14 @@ def workload_of(
     Raises
     ------
     InputError
-        Where ``main`` has parameters that are no tensors, or tensors of unknown rank or dtype.
+        Where ``main`` has parameters that are no tensors, or tensors of unknown rank or dtype, or takes an element that
+        is not there.
     """
-    main = main_of(mod, name)
+    from tvm_vfuse.frontend.safe_takes import make_takes_safe
+
+    main_of(mod, name)
+    mod = make_takes_safe(mod, name)
+    main = mod["main"]
     symbols = symbols_of(main)
     concrete = main.bind_symbolic_vars(dict.fromkeys(symbols, SYMBOLIC_EXTENT)) if symbols else main
     specs = [_spec(param, name, integer_bound) for param in concrete.params]

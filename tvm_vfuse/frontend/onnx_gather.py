@@ -4,7 +4,8 @@ Rewrite
 -------
 ``Gather(x[2, 1, 128], 1, axis=0)``  becomes  ``Reshape(Slice(x, 1, 2, axis 0), [1, 128])``.
 
-A slice is an affine access that fuses with its neighbours; a gather reads its index from memory.
+A slice is an affine access that fuses with its neighbours. TVM's importer would wrap even a constant index in operators
+that count negative ones from the end.
 
 Checks
 ------
