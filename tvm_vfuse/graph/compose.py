@@ -11,7 +11,7 @@ from tvm.ir import Var
 
 from tvm_vfuse.errors import Reject
 from tvm_vfuse.graph.indices import const_int, free_vars, promote, substitute
-from tvm_vfuse.graph.stages import Kernel, Stage, Tensor
+from tvm_vfuse.graph.stages import Joint, Kernel, Stage, Tensor
 
 Expr = tvm.ir.Expr
 
@@ -70,13 +70,15 @@ def compose(members: Sequence[Member], outputs: Sequence[Tensor]) -> Program:
         for mine, theirs in zip(params, m.arguments, strict=True):
             mapped[mine.key] = theirs
             _match_shape(mine, theirs, env)
+        joints: dict[int, Joint] = {}
         for s in m.kernel.stages:
-            for t in (s.output, *s.reads.values()):
+            for t in (s.output, *s.reads.values(), *(s.joint.outputs if s.joint else ())):
                 if t.key not in mapped:
                     shape = tuple(promote(d, env) for d in t.shape)
                     mapped[t.key] = Tensor(fresh, t.name, shape, t.dtype)
                     fresh += 1
-            stages.append(_rename(s, mapped, env, number))
+            joint = None if s.joint is None else joints.setdefault(id(s.joint), _rename_joint(s.joint, mapped, env))
+            stages.append(replace(_rename(s, mapped, env, number), joint=joint))
             for t in stages[-1].reads.values():
                 if t.key not in written:
                     inputs.setdefault(t.key, t)
@@ -97,6 +99,12 @@ def _rename(stage: Stage, mapped: Mapping[int, Tensor], env: Mapping[Var, Expr],
         spatial=tuple((v, promote(e, env)) for v, e in stage.spatial),
         reduce=tuple((v, promote(e, env)) for v, e in stage.reduce),
     )
+
+
+def _rename_joint(joint: Joint, mapped: Mapping[int, Tensor], env: Mapping[Var, Expr]) -> Joint:
+    if env and any(free_vars(e) & set(env) for e in joint.elements):
+        raise Reject("opaque", "a joint reduction depends on a shape symbol")
+    return replace(joint, outputs=tuple(mapped[t.key] for t in joint.outputs))
 
 
 def _match_shape(mine: Tensor, theirs: Tensor, env: dict[Var, Expr]) -> None:

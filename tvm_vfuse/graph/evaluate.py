@@ -34,9 +34,9 @@ class Node:
     Attributes
     ----------
     var : placeholder that stands for the value in the expressions of its users
-    kind : "load" (of an input), "compute" or "reduce"
+    kind : "load" (of an input), "compute", "reduce", or "part" (one result of a joint reduction)
     index : place of the element in its tensor
-    expr : value in terms of the placeholders of ``deps`` and the axes (reduce: the folded element; load: unused)
+    exprs : value in terms of the placeholders of ``deps`` and the axes (reduce: the folded elements; load: none)
     axes : the axes the value depends on
     level : number of reductions that must be finished before it
     guards : index conditions under which it is needed; a guarded load is 0 elsewhere
@@ -48,7 +48,7 @@ class Node:
     index: tuple[Expr, ...]
     guards: tuple[Expr, ...] = ()
     stage: Stage | None = None
-    expr: Expr | None = None
+    exprs: tuple[Expr, ...] = ()
     deps: tuple[Node, ...] = ()
     axes: frozenset[Var] = frozenset()
     level: int = 0
@@ -143,10 +143,28 @@ class _Point:
             if len(self.memo) >= MAX_NODES:
                 raise Reject("too-large", f"the group needs more than {MAX_NODES} values at one point")
             kind = "load" if stage is None else "reduce" if stage.reduce else "compute"
-            node = self.memo[key] = Node(self.fresh(tensor), kind, tensor, tuple(idx), guards, stage)
-            self.by_var[node.var] = node
-            if number is not None:
+            node = self.memo[key] = self.new(kind, tensor, idx, guards, stage)
+            if stage is not None and stage.joint is not None:
+                node.kind = "part"
+                node.deps = (self.joint_node(stage, reader),)
+            elif number is not None:
                 self.pending[number].append(node)
+        return node
+
+    def new(self, kind: str, tensor: Tensor, idx: tuple[Expr, ...], guards: tuple[Expr, ...], stage: Stage | None) -> Node:
+        node = Node(self.fresh(tensor), kind, tensor, tuple(idx), guards, stage)
+        self.by_var[node.var] = node
+        return node
+
+    def joint_node(self, stage: Stage, reader: Stage | None) -> Node:
+        """The node that folds all components of a joint reduction."""
+        assert stage.joint is not None
+        key = ("joint", id(stage.joint))
+        node = self.memo.get(key)
+        if node is None:
+            home = self.where.places.get(stage.output.key, ())
+            node = self.memo[key] = self.new("reduce", stage.output, home, (), stage)
+            self.pending[self.number[stage.output.key]].append(node)
         return node
 
     def settle(self) -> None:
@@ -167,7 +185,8 @@ class _Point:
             env = {i: p for i, p in zip(stage.indices, node.index, strict=True) if isinstance(i, Var)}
             for v, _ in stage.spatial:
                 env.setdefault(v, tirx.IntImm(INDEX, 0))
-        node.expr = self.rewrite(stage.element, env, node.guards, stage)
+        elements = stage.joint.elements if stage.joint is not None else (stage.element,)
+        node.exprs = tuple(self.rewrite(e, env, node.guards, stage) for e in elements)
         if self.refusal is not None:
             raise self.refusal
 
@@ -193,7 +212,9 @@ class _Point:
         return order
 
     def deps_of(self, node: Node) -> tuple[Node, ...]:
-        parts = list(node.index) if node.expr is None else [node.expr]
+        if node.kind == "part":
+            return node.deps
+        parts = node.exprs or node.index
         found: dict[Var, Node] = {}
 
         def visit(var: Var) -> None:
@@ -205,7 +226,7 @@ class _Point:
         return tuple(found.values())
 
     def finish(self, node: Node) -> None:
-        parts = list(node.index) if node.expr is None else [node.expr]
+        parts = () if node.kind == "part" else node.exprs or node.index
         used = {v for e in (*parts, *node.guards) for v in free_vars(e)} & self.axis_vars
         for d in node.deps:
             used |= d.axes

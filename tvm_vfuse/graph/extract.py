@@ -228,7 +228,11 @@ class _Extractor:
         requires = self.requires(binding)
         if not pure:
             requires = tuple(range(index))
-        return Operator(index, binding.var.name, name, kind, inputs, (), requires=requires, why=why)
+        made: tuple[int, ...] = ()
+        ty = binding.var.ty
+        if isinstance(ty, relax.TensorType) and ty.shape is not None and hasattr(ty.shape, "values"):
+            made = (self.add_value(binding.var, binding.var, index),)
+        return Operator(index, binding.var.name, name, kind, inputs, made, requires=requires, why=why)
 
     def requires(self, binding: relax.Binding) -> tuple[int, ...]:
         """Operators that bind a variable or a shape symbol used here, and the last barrier."""

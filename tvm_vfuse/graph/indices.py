@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 
@@ -92,10 +93,12 @@ def contains(expr: Expr, variables: set[Var]) -> bool:
     return bool(variables) and bool(free_vars(expr) & variables)
 
 
-def free_vars(expr: Expr) -> set[Var]:
+@functools.lru_cache(maxsize=1 << 16)
+def free_vars(expr: Expr) -> frozenset[Var]:
+    """Variables in ``expr``; never iterate over the result where order matters."""
     found: set[Var] = set()
     tvm_ffi.structural_walk(expr, [(Var, found.add)], order="post")
-    return found
+    return frozenset(found)
 
 
 def product(extents: Sequence[Expr]) -> Expr:

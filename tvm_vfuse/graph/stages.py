@@ -38,6 +38,19 @@ class Tensor:
 
 
 @dataclass(frozen=True, eq=False)
+class Joint:
+    """Reductions that need each other's accumulators (argmax: the index and the maximum).
+
+    ``fold(accumulators, elements)`` gives the new accumulators; it also joins two partial results.
+    """
+
+    outputs: tuple[Tensor, ...]
+    elements: tuple[Expr, ...]
+    inits: tuple[Expr, ...]
+    fold: Callable[[list[Expr], list[Expr]], list[Expr]]
+
+
+@dataclass(frozen=True, eq=False)
 class Stage:
     """One block: ``output[indices] = value`` for every point of ``spatial`` x ``reduce``.
 
@@ -48,6 +61,7 @@ class Stage:
     element : for a reduction the expression that is folded, else the stored value
     init : first value of the accumulator
     member : index of the operator (in the group's order) the stage belongs to
+    joint : what the stage is a component of, or None
     """
 
     name: str
@@ -61,6 +75,19 @@ class Stage:
     init: Expr | None = None
     reads: Mapping[Var, Tensor] = field(default_factory=dict)
     member: int = 0
+    joint: Joint | None = None
+
+    @property
+    def inits(self) -> tuple[Expr, ...]:
+        """First values of all accumulators that are folded together."""
+        return self.joint.inits if self.joint is not None else () if self.init is None else (self.init,)
+
+    def fold(self, accumulators: list[Expr], elements: list[Expr]) -> list[Expr]:
+        """New accumulators after ``elements``."""
+        if self.joint is not None:
+            return self.joint.fold(accumulators, elements)
+        assert self.combine is not None
+        return [self.combine(accumulators[0], elements[0])]
 
 
 @dataclass(frozen=True)
@@ -144,7 +171,11 @@ def _walk(stmt: tirx.Stmt, tensors: dict, stages: list[Stage], declare: Callable
     if block.alloc_buffers or block.match_buffers:
         raise Reject("opaque", f"block {block.name_hint} allocates buffers of its own")
     _check_bindings(stmt, loops)
-    stages.extend(_stage(single, tensors, member) for single in _part_joint_reduction(block))
+    parts = _part_joint_reduction(block)
+    if len(parts) == 1 and isinstance(block.body, tirx.SeqStmt):
+        stages.extend(joint_stages(block, _joint_stores(block), tensors, member))
+    else:
+        stages.extend(_stage(single, tensors, member) for single in parts)
 
 
 def _check_bindings(realize: tvm.s_tir.SBlockRealize, loops: dict[Var, Expr]) -> None:
@@ -168,10 +199,10 @@ def _check_bindings(realize: tvm.s_tir.SBlockRealize, loops: dict[Var, Expr]) ->
         raise Reject("opaque", f"block {name} has bindings that are no bijection of its loops")
 
 
-def _part_joint_reduction(block: tvm.s_tir.SBlock) -> list[tvm.s_tir.SBlock]:
-    """A block that folds several independent reductions, as one block for each (group norm: sum and sum of squares)."""
+def _joint_stores(block: tvm.s_tir.SBlock) -> list[tirx.BufferStore] | None:
+    """The stores of a block that folds several reductions, with its let-bindings resolved; None for anything else."""
     if not isinstance(block.body, tirx.SeqStmt) or not isinstance(block.init, tirx.SeqStmt):
-        return [block]
+        return None
     bound: dict[Var, Expr] = {}
     stores: list[tirx.BufferStore] = []
     for s in block.body.seq:
@@ -180,17 +211,86 @@ def _part_joint_reduction(block: tvm.s_tir.SBlock) -> list[tvm.s_tir.SBlock]:
         elif isinstance(s, tirx.BufferStore):
             stores.append(tirx.BufferStore(s.buffer, substitute(s.value, bound), list(s.indices)))
         else:
-            return [block]
-    inits = {s.buffer: s for s in block.init.seq if isinstance(s, tirx.BufferStore)}
+            return None
+    started = [s.buffer for s in block.init.seq if isinstance(s, tirx.BufferStore)]
+    return stores if all(any(s.buffer.same_as(b) for b in started) for s in stores) else None
+
+
+def _part_joint_reduction(block: tvm.s_tir.SBlock) -> list[tvm.s_tir.SBlock]:
+    """A block that folds several independent reductions, as one block for each (group norm: sum and sum of squares)."""
+    stores = _joint_stores(block)
+    if stores is None:
+        return [block]
     written = [s.buffer for s in stores]
-    for s in stores:
-        others = [b for b in written if not b.same_as(s.buffer)]
-        if s.buffer not in inits or any(b in others for b in _loaded(s.value)):
-            return [block]  # the reductions need each other (argmax)
+    if any(b in written and not b.same_as(s.buffer) for s in stores for b in _loaded(s.value)):
+        return [block]  # the reductions need each other
+    inits = {s.buffer: s for s in block.init.seq}
     return [
         tvm.s_tir.SBlock(list(block.iter_vars), [], [], f"{block.name_hint}_{i}", s, inits[s.buffer])
         for i, s in enumerate(stores)
     ]
+
+
+def joint_stages(
+    block: tvm.s_tir.SBlock, stores: list[tirx.BufferStore] | None, tensors: Mapping[Var, Tensor], member: int
+) -> list[Stage]:
+    """One stage for each of several reductions that need each other.
+
+    Each value must choose between its accumulator and one plain element, so that two partial results can be joined
+    by the same choice.
+    """
+    name = block.name_hint
+    if stores is None:
+        raise Reject("opaque", f"block {name} has no single store")
+    spatial = [(iv.var, promote(iv.dom.extent)) for iv in block.iter_vars if iv.iter_type == IterVar.DataPar]
+    reduce = [(iv.var, promote(iv.dom.extent)) for iv in block.iter_vars if iv.iter_type == IterVar.CommReduce]
+    if len(spatial) + len(reduce) != len(block.iter_vars) or not reduce:
+        raise Reject("opaque", f"block {name} has several stores but is no reduction")
+    buffers = [s.buffer for s in stores]
+    elements = [_chosen(s, name) for s in stores]
+    reads: dict[Var, Tensor] = {}
+    for e in elements:
+        reads.update(_check_expr(e, name, tensors))
+    if any(b in reads for b in buffers):
+        raise Reject("opaque", f"block {name}: an element depends on an accumulator")
+    for s in stores:
+        _check_store_indices(s, {v for v, _ in spatial}, name)
+    values = [s.value for s in stores]
+
+    def fold(accumulators: list[Expr], parts: list[Expr]) -> list[Expr]:
+        def swap(expr: Expr) -> Expr:
+            for e, part in zip(elements, parts, strict=True):
+                if tvm_ffi.structural_equal(expr, e):
+                    return part
+            for b, acc in zip(buffers, accumulators, strict=True):
+                if isinstance(expr, TensorLoad) and expr.source.same_as(b):
+                    return acc
+            return expr
+
+        kinds = [(TensorLoad, swap), (tirx.Cast, swap), (Var, swap)]
+        return [tvm_ffi.structural_map(v, kinds, order="pre") for v in values]
+
+    inits = {s.buffer: s.value for s in block.init.seq}
+    outputs = tuple(tensors[b] for b in buffers)
+    joint = Joint(outputs, tuple(elements), tuple(inits[b] for b in buffers), fold)
+    return [
+        Stage(
+            f"{name}_{i}", outputs[i], tuple(s.indices), elements[i], tuple(spatial), tuple(reduce),
+            combiner="joint", init=joint.inits[i], reads=reads, member=member, joint=joint,
+        )
+        for i, s in enumerate(stores)
+    ]  # fmt: skip
+
+
+def _chosen(store: tirx.BufferStore, name: str) -> Expr:
+    """The element in ``select(condition, accumulator, element)``, whichever way round."""
+    value = store.value
+    if isinstance(value, tirx.Select):
+        arms = [value.true_value, value.false_value]
+        other = [a for a in arms if not (isinstance(a, TensorLoad) and a.source.same_as(store.buffer))]
+        if len(other) == 1 and isinstance(other[0], (TensorLoad, Var, tirx.Cast)):
+            return other[0]
+    raise Reject("opaque", f"block {name}: reductions that need each other and do not choose between two values")
 
 
 def _loaded(expr: Expr) -> list[Var]:

@@ -75,7 +75,7 @@ class CpuKernel:
         self.analyzer = context.analyzer
         self.inner = {a.var for a in loops.inner} | ({loops.lane.var} if loops.lane_in_reduce else set())
         self.parking: Parking = park(evaluation, self.inner)
-        self.scratch: dict[int, Var] = {}
+        self.scratch: dict[int, list[Var]] = {}
 
     def is_inner(self, node: Node) -> bool:
         """True if the value changes inside the row's loops."""
@@ -135,7 +135,7 @@ class CpuKernel:
                 accumulators = {id(r): self._accumulator(r, out) for r in reductions}
                 out.append(self._inner_loops(level, cell, lambda c: self._lane_loops(level, c, accumulators, chunk, chunks)))
                 for r in reductions:
-                    cell.values[id(r)] = (self._fold(r, accumulators[id(r)], out), False)
+                    self._settle(r, self._fold(r, accumulators[id(r)], out), False, cell)
         return sequence(out)
 
     def _columns(self) -> Stmt:
@@ -217,7 +217,7 @@ class CpuKernel:
             out.append(self._nest(list(self.loops.inner), body))
             for c, acc in zip(cells, accumulators, strict=True):
                 for r in reductions:
-                    c.values[id(r)] = (acc[id(r)], True)
+                    self._settle(r, acc[id(r)], True, c)
         return sequence(out)
 
     def _block(self, width: int) -> Block:
@@ -226,7 +226,7 @@ class CpuKernel:
         return block
 
     def _column_body(
-        self, level: int, at: dict[Var, Expr], common: Cell, cells: list[Cell], acc: list[dict[int, Var]], width: int
+        self, level: int, at: dict[Var, Expr], common: Cell, cells: list[Cell], acc: list[dict[int, list[Var]]], width: int
     ) -> Stmt:
         block = self._block(width)
         shared = Cell(at, {}, common)
@@ -260,7 +260,7 @@ class CpuKernel:
         return self._nest(list(self.loops.inner), lambda at: body(cell.inside(at)))
 
     def _lane_loops(
-        self, level: int, cell: Cell, accumulators: dict[int, Var], chunk: Expr | None, chunks: Expr | None
+        self, level: int, cell: Cell, accumulators: dict[int, list[Var]], chunk: Expr | None, chunks: Expr | None
     ) -> Stmt:
         out = []
         for part in split(self.loops.lane, self.tile.lanes, self.analyzer):
@@ -276,7 +276,7 @@ class CpuKernel:
             out.append(stmt)
         return sequence(out)
 
-    def _lane_loop(self, level: int, cell: Cell, part: Part, first: Expr, count: Expr, acc: dict[int, Var]) -> Stmt:
+    def _lane_loop(self, level: int, cell: Cell, part: Part, first: Expr, count: Expr, acc: dict[int, list[Var]]) -> Stmt:
         block = Block(self.context.registers, part.width)
         lane = self.context.bound(block.lane, part.width)
         once = const_int(count) == 1
@@ -307,7 +307,7 @@ class CpuKernel:
             if not self._is_full(s) and ready == level:
                 self._store(s, block, cell)
 
-    def _inner_values(self, level: int, block: Block, cell: Cell, acc: dict[int, Var]) -> None:
+    def _inner_values(self, level: int, block: Block, cell: Cell, acc: dict[int, list[Var]]) -> None:
         reductions, stores = self._inner_work(level)
         parked = self.parking.at(level)
         wanted = [d for r in reductions for d in r.deps] + [s.node for s in stores] + parked
@@ -382,36 +382,58 @@ class CpuKernel:
         return buf
 
     # ------------------------------------------------------------------ reductions
-    def _accumulator(self, red: Node, out: list[Stmt], width: int | None = None) -> Var:
+    def _settle(self, red: Node, results: list[Var], wide: bool, cell: Cell) -> None:
+        """Makes the results of a reduction known, and the parts of a joint one."""
+        cell.values[id(red)] = (results[0], wide)
+        for n in self.ev.nodes:
+            if n.kind == "part" and n.deps[0] is red and n.stage is not None and n.stage.joint is not None:
+                number = [t.key for t in n.stage.joint.outputs].index(n.tensor.key)
+                cell.values[id(n)] = (results[number], wide)
+
+    def _accumulator(self, red: Node, out: list[Stmt], width: int | None = None) -> list[Var]:
         lanes = width or self._row_lanes()
-        buf = self.context.registers.new(f"{red.var.name}_acc", lanes, red.dtype)
         block = Block(self.context.registers, lanes)
-        assert red.stage is not None and red.stage.init is not None
-        block.store(buf, red.stage.init, True)
+        assert red.stage is not None
+        bufs = []
+        for init in red.stage.inits:
+            bufs.append(self.context.registers.new(f"{red.var.name}_acc", lanes, str(init.ty)))
+            block.store(bufs[-1], init, True)
         out.append(block.finish())
-        return buf
+        return bufs
 
     def _row_lanes(self) -> int:
         extent = self.loops.lane.size
         return self.tile.lanes if extent is None else min(self.tile.lanes, extent)
 
-    def _accumulate(self, red: Node, acc: Var, block: Block, cell: Cell) -> None:
-        assert red.stage is not None and red.stage.combine is not None
-        element = self.emitter.element(red, block, cell)
-        block.store(acc, red.stage.combine(block.read(acc, True), element), True)
+    def _accumulate(self, red: Node, acc: list[Var], block: Block, cell: Cell) -> None:
+        assert red.stage is not None
+        elements = self.emitter.elements(red, block, cell)
+        if len(acc) > 1:
+            elements = [block.hold(f"{red.var.name}_e", e, True) for e in elements]
+        self._combine(red, acc, [block.read(b, True) for b in acc], elements, block)
 
-    def _fold(self, red: Node, acc: Var, out: list[Stmt]) -> Var:
+    def _combine(self, red: Node, acc: list[Var], mine: list[Expr], other: list[Expr], block: Block) -> None:
+        assert red.stage is not None
+        new = red.stage.fold(mine, other)
+        if len(acc) > 1:  # each needs the others' old values
+            new = [block.hold(f"{red.var.name}_n", e, True) for e in new]
+        for b, e in zip(acc, new, strict=True):
+            block.store(b, e, True)
+
+    def _fold(self, red: Node, acc: list[Var], out: list[Stmt]) -> list[Var]:
         """The lanes' partial results into one, always in the same order."""
-        assert red.stage is not None and red.stage.combine is not None
+        registers = self.context.registers
         left = self._row_lanes()
         while left > 1:
             half = left // 2
-            block = Block(self.context.registers, half)
-            mine, other = block.read(acc, True), self.context.registers.read(acc, block.lane + (left - half))
-            block.store(acc, red.stage.combine(mine, other), True)
+            block = Block(registers, half)
+            other = [registers.read(b, block.lane + (left - half)) for b in acc]
+            self._combine(red, acc, [block.read(b, True) for b in acc], other, block)
             out.append(block.finish())
             left -= half
-        result = self.context.registers.new(red.var.name, 1, red.dtype)
-        registers = self.context.registers
-        out.append(registers.write(result, registers.read(acc, index(0)), index(0)))
-        return result
+        results = []
+        for b in acc:
+            value = registers.read(b, index(0))
+            results.append(registers.new(red.var.name, 1, str(value.ty)))
+            out.append(registers.write(results[-1], value, index(0)))
+        return results

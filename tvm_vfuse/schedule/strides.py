@@ -86,7 +86,7 @@ def _frozen(evaluation: Evaluation) -> set[Var]:
     """Axes that stand in value expressions or guards; they keep loops of their own."""
     used: set[Var] = set()
     for n in evaluation.nodes:
-        for e in ([n.expr] if n.expr is not None else []) + list(n.guards):
+        for e in (*n.exprs, *n.guards):
             used |= free_vars(e)
     return used
 

@@ -82,13 +82,15 @@ class Emitter:
             env[d.var] = block.read(*found)
         return substitute(expr, env)
 
-    def element(self, node: Node, block: Block, cell: Cell) -> Expr:
-        """The value of a compute or reduce node as an expression over registers."""
-        assert node.expr is not None
+    def elements(self, node: Node, block: Block, cell: Cell) -> list[Expr]:
+        """The values of a compute or reduce node as expressions over registers (several for a joint reduction)."""
         wide = self.is_wide(node)
-        value = self.resolve(node.expr, node.deps, block, cell)
-        value = self.expand_math(value, block, wide, node.var.name)
-        return protect(value, lambda e: block.hold(f"{node.var.name}_b", e, wide))
+        out = []
+        for expr in node.exprs:
+            value = self.resolve(expr, node.deps, block, cell)
+            value = self.expand_math(value, block, wide, node.var.name)
+            out.append(protect(value, lambda e: block.hold(f"{node.var.name}_b", e, wide)))
+        return out
 
     def is_wide(self, node: Node) -> bool:
         """True if lanes of one block may hold different values."""
@@ -165,12 +167,12 @@ class Emitter:
         block.done.append(IfThenElse(ends, fast, slow))
 
     def _compute(self, node: Node, buf: Var, wide: bool, guards: list[Expr], block: Block, cell: Cell) -> None:
-        assert node.expr is not None and node.stage is not None
+        assert node.stage is not None
         uniform = [g for g in guards if block.lane not in free_vars(g)]
         if uniform and element_cost(node.stage).expensive:
-            block.conditional(_all(uniform), lambda inner: inner.store(buf, self.element(node, inner, cell), wide))
+            block.conditional(_all(uniform), lambda inner: inner.store(buf, self.elements(node, inner, cell)[0], wide))
             return
-        value = self.element(node, block, cell)
+        value = self.elements(node, block, cell)[0]
         if guards and _has_integer_division(value):
             value = tirx.if_then_else(_all(guards), value, tirx.const(0, node.dtype))
         block.store(buf, self.rounded(value, node.dtype), wide)

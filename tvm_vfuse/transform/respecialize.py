@@ -44,7 +44,7 @@ def respecialize(mod: tvm.IRModule) -> tvm.IRModule:
         scalars += list(call.args[2].values) if len(call.args) > 2 else []
         try:
             kernel, _ = reader(call.args[0])
-            if scalars or kernel.scalars:
+            if scalars or kernel.scalars or any(s.joint for s in kernel.stages):
                 return call
             program = compose([Member(kernel, tuple(tensors))], tensors[len(tensors) - len(kernel.outputs) :])
         except (Reject, ValueError):
