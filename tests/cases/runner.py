@@ -1,6 +1,6 @@
 """Builds a case with or without fusion, runs it, and says what was wrong with the results.
 
-``python -m tests.cases.runner CHECK CASE TARGET`` does so in a process of its own.
+``python -m tests.cases.runner CASE TARGET...`` makes every check of a fused case in a process of its own.
 """
 
 from __future__ import annotations
@@ -106,8 +106,14 @@ def _leaves(result: Any) -> Iterator[np.ndarray]:
             yield from _leaves(field)
 
 
-CHECKS = {check.__name__: check for check in (unfused_fault, fused_fault, bitwise_fault)}
+def main(case_name: str, target_names: list[str]) -> None:
+    """Print one line for each check as it ends, so that a crash shows how far it came."""
+    case = registry.by_name(case_name)
+    for target_name in target_names:
+        print(json.dumps(["fused", target_name, fused_fault(case, target_name)]), flush=True)
+        if case.bitwise:
+            print(json.dumps(["bitwise", target_name, bitwise_fault(case, target_name)]), flush=True)
+
 
 if __name__ == "__main__":
-    check_name, case_name, target_name = sys.argv[1:]
-    print(json.dumps({"fault": CHECKS[check_name](registry.by_name(case_name), target_name)}))
+    main(sys.argv[1], sys.argv[2:])
