@@ -61,7 +61,7 @@ def _is_take(expr: Any) -> bool:
 
 
 @relax.expr_functor.mutator
-class _Rewriter(relax.expr_functor.PyExprMutator):  # type: ignore[misc]
+class _Rewriter(relax.expr_functor.PyExprMutator):
     def __init__(self, mod: tvm.IRModule) -> None:
         super().__init__(mod)
         self.problem = ""

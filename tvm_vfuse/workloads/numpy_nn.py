@@ -25,7 +25,8 @@ def _windows(x: np.ndarray, kernel: Sequence[int], strides: int) -> np.ndarray:
     """[N, C, *out, *kernel] view of all windows of an [N, C, ...] tensor."""
     axes = tuple(range(2, x.ndim))
     view = sliding_window_view(x, tuple(kernel), axis=axes)
-    return view[(slice(None), slice(None), *([slice(None, None, strides)] * len(axes)))]
+    steps = (slice(None), slice(None), *[slice(None, None, strides)] * len(axes))
+    return view[steps]
 
 
 def conv(
