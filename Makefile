@@ -41,7 +41,7 @@ $(TORCH_READY): $(READY)
 	$(BIN)/python -m pip install --quiet '$(TORCH)' || echo 'PyTorch could not be installed: tests that need it will be skipped' >&2
 	touch $@
 
-compare: $(READY) $(MODELS_READY) ## Fused against unfused and stock TVM on the bundled model (INPUT=..., TARGET=...)
+compare: $(READY) $(MODELS_READY) ## Fused against unfused and stock TVM on ResNet-18 (INPUT=..., TARGET=...)
 	$(BIN)/tvm-vfuse compare $(INPUT) --target '$(TARGET)'
 
 # Idle worker threads of TVM would spin on the cores that the other test process needs.
