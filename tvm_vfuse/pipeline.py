@@ -223,9 +223,27 @@ def full(target: tvm.target.Target, options: FusionOptions | None = None) -> tvm
     """A complete pipeline for ``tvm.compile(mod, target, relax_pipeline=...)``: ours, then TVM's lowering passes."""
     from tvm.relax.backend.cpu_generic import pipeline as cpu
 
-    return tvm.transform.Sequential(
-        [*passes(target, options), *cpu.dataflow_lower_passes(target), *cpu.finalize_passes(target)], name=PIPELINE_NAME
-    )
+    @tvm.transform.module_pass(opt_level=0, name="FinalizeCpu")
+    def finalize(mod: tvm.IRModule, ctx: tvm.transform.PassContext) -> tvm.IRModule:
+        rest = list(cpu.finalize_passes(target))
+        if _has_branches(mod):  # memory planning frees what the other branch returns (apache/tvm#20191)
+            rest = [p for p in rest if p.info.name != "StaticPlanBlockMemory"]
+        return tvm.transform.Sequential(rest)(mod)
+
+    return tvm.transform.Sequential([*passes(target, options), *cpu.dataflow_lower_passes(target), finalize], name=PIPELINE_NAME)
+
+
+def _has_branches(mod: tvm.IRModule) -> bool:
+    hit: list[int] = []
+
+    def visit(expr: tvm.ir.Expr) -> None:
+        if isinstance(expr, relax.If):
+            hit.append(1)
+
+    for func in mod.functions.values():
+        if isinstance(func, relax.Function):
+            relax.analysis.post_order_visit(func, visit)
+    return bool(hit)
 
 
 def register() -> None:

@@ -363,10 +363,17 @@ def check_recompute(evaluation: Evaluation) -> None:
 
 def is_injective(evaluation: Evaluation, node: Node) -> bool:
     """True if different points of the group's axes surely need different elements of the node's tensor."""
-    for axis in evaluation.placement.axes:
-        if axis.size == 1:
-            continue
-        alone = [i for i in node.index if free_vars(i) & {a.var for a in evaluation.placement.axes} == {axis.var}]
-        if not any(linear_terms(i, [axis]) is not None for i in alone):
+    axes = [a for a in evaluation.placement.axes if a.size != 1]
+    seen: set[Var] = set()
+    for i in node.index:
+        here = [a for a in axes if a.var in free_vars(i)]
+        terms = linear_terms(i, here) if here else []
+        if terms is None or any(a.var in seen for a in here):
             return False
-    return True
+        seen |= {a.var for a in here}
+        reach = 0  # what the axes with smaller strides span
+        for stride, a in sorted(((abs(const_int(t) or 0), a) for t, a in zip(terms, here, strict=False)), key=lambda x: x[0]):
+            if stride <= reach or (a.size is None and len(here) > 1):
+                return False
+            reach += stride * ((a.size or 2) - 1)
+    return len(seen) == len(axes)

@@ -10,11 +10,14 @@ from tvm.ir import Var
 from tvm_vfuse.device import CpuDevice
 from tvm_vfuse.graph.cost import element_cost
 from tvm_vfuse.graph.evaluate import Evaluation
+from tvm_vfuse.graph.indices import free_vars
 from tvm_vfuse.graph.placement import Axis
 from tvm_vfuse.schedule.strides import Access, accesses
 from tvm_vfuse.schedule.tile import TileConfig
 
 SMALL_WORK = 1 << 15  # vector operations; below this a thread launch (2-21 us measured) costs more than it wins
+LONG, HUGE = 100, 4000  # values of a group: long chains want several vectors, huge ones a short compile time
+LONGEST_WINDOW = 8
 UNKNOWN_EXTENT = 1024  # what a symbolic extent counts as in heuristics
 STRIDED = 0.15  # relative speed of a strided vector access (one element a line), measured on Zen 3
 ACCUMULATORS = 12  # vector registers that may hold accumulators: 16 less operands (measured: 14 spill on AVX2)
@@ -101,34 +104,57 @@ def _tile_axis(evaluation: Evaluation, lane: Axis) -> Axis | None:
 
 def default_tile(evaluation: Evaluation, loops: Loops, device: CpuDevice) -> TileConfig:
     """Lanes from the vector width and the accumulators that fit the registers."""
-    widest = max((_bits(n.dtype) for n in evaluation.nodes), default=32)
     narrow = min((_bits(n.dtype) for n in evaluation.nodes if n.dtype != "bool"), default=32)
     vector = max(4, device.vector_bits // max(32, narrow))
-    many = sum(1 for n in evaluation.nodes if n.kind != "load") > 200
     reductions = max(1, len(evaluation.reductions))
     extent = loops.lane.size
+    work, points = _work(evaluation), math.prod(size(a) for a in evaluation.placement.axes)
+    parallel = work >= SMALL_WORK
+    serial_below = int(SMALL_WORK * points / max(work, 1.0))
     if loops.tile is not None:
-        unroll, lanes = _register_tile(size(loops.tile), extent, vector, reductions)
-        return TileConfig(lanes, unroll, parallel=_is_large(evaluation))
-    lanes = vector * (1 if many or widest > 32 else 2)
-    if loops.lane_in_reduce:
-        lanes = vector * (4 if evaluation.reductions and not many and widest <= 32 else 2 if not many else 1)
-    elif evaluation.reductions and _long_walk(evaluation):
-        lanes = vector * max(1, min(8, ACCUMULATORS // reductions))
+        most = 1 if window_axes(evaluation, loops) else 4
+        unroll, lanes = _register_tile(size(loops.tile), extent, vector, reductions, most)
+        return TileConfig(lanes, unroll, 0, parallel, serial_below)
+    lanes = vector * _vectors(evaluation, loops, reductions)
     if extent is not None and extent < lanes:
         lanes = extent
-    return TileConfig(lanes, 1, _chunk(loops, lanes), _is_large(evaluation))
+    return TileConfig(lanes, 1, _chunk(loops, lanes), parallel, serial_below)
+
+
+def _vectors(evaluation: Evaluation, loops: Loops, reductions: int) -> int:
+    """Vector registers that one statement spans: enough to hide latency, few enough to keep values in registers."""
+    values = sum(1 for n in evaluation.nodes if n.kind != "load")
+    widest = max((_bits(n.dtype) for n in evaluation.nodes), default=32)
+    if values > HUGE:
+        return 1
+    if values > LONG:  # long dependent chains, many streams: whole cache lines, several chains at once
+        return 4
+    if not loops.lane_in_reduce and evaluation.reductions:
+        if window_axes(evaluation, loops):
+            return 1
+        return max(1, min(8, ACCUMULATORS // reductions)) if _long_walk(evaluation) else 2
+    return 4 if evaluation.reductions and widest <= 32 else 2
+
+
+def window_axes(evaluation: Evaluation, loops: Loops) -> set[Var]:
+    """Short reduce axes that stand with the lane axis in an index guard (the width of a padded window)."""
+    found: set[Var] = set()
+    for n in evaluation.nodes:
+        for g in n.guards:
+            if n.kind == "load" and loops.lane.var in free_vars(g):
+                found |= {a.var for a in evaluation.placement.reduce if a.var in free_vars(g) and size(a) <= LONGEST_WINDOW}
+    return found if loops.lane.size is not None else set()
 
 
 def _long_walk(evaluation: Evaluation) -> bool:
     return math.prod(size(a) for a in evaluation.placement.reduce) >= 16
 
 
-def _register_tile(rows: int, extent: int | None, vector: int, reductions: int) -> tuple[int, int]:
+def _register_tile(rows: int, extent: int | None, vector: int, reductions: int, most: int = 4) -> tuple[int, int]:
     """(unroll, lanes): accumulators fill the registers, with the fewest left-over points."""
     budget = max(1, ACCUMULATORS // reductions)
     best: tuple[float, int, int] | None = None
-    for vectors in (1, 2, 3, 4):
+    for vectors in range(1, most + 1):
         lanes = vectors * vector
         if extent is not None and extent < lanes:
             lanes, vectors = extent, -(-extent // vector)
@@ -158,7 +184,8 @@ def _chunk(loops: Loops, lanes: int) -> int:
     return max(1, 8192 // lanes)
 
 
-def _is_large(evaluation: Evaluation) -> bool:
+def _work(evaluation: Evaluation) -> float:
+    """Vector operations of one run (symbolic extents count 1024)."""
     where = evaluation.placement
     reduce: set[Var] = {a.var for a in where.reduce}
     work = 0.0
@@ -166,4 +193,4 @@ def _is_large(evaluation: Evaluation) -> bool:
         inside = n.kind == "reduce" or n.axes & reduce
         points = math.prod(size(a) for a in (where.axes if inside else where.space))
         work += points * (1.0 if n.stage is None else element_cost(n.stage).vector_ops)
-    return work / 8 >= SMALL_WORK
+    return work / 8

@@ -22,6 +22,7 @@ rows of the tile axis are handled together and nothing is folded::
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -33,7 +34,7 @@ from tvm.tirx import BufferLoad, BufferStore, For, ForKind, IfThenElse
 from tvm_vfuse.graph.evaluate import Evaluation, Node, Store
 from tvm_vfuse.graph.indices import INDEX, const_int, free_vars, index, product, unravel
 from tvm_vfuse.graph.placement import Axis
-from tvm_vfuse.schedule.cpu_choice import Loops
+from tvm_vfuse.schedule.cpu_choice import Loops, window_axes
 from tvm_vfuse.schedule.cpu_transpose import build_tiles, find_transposed
 from tvm_vfuse.schedule.parking import Parking, park
 from tvm_vfuse.schedule.registers import Block, sequence
@@ -66,6 +67,17 @@ def split(axis: Axis, step: int, analyzer: tvm.sym.Analyzer) -> list[Part]:
     return parts
 
 
+def peel(part: Part) -> list[Part]:
+    """The first and the last block apart from those between, so that what is known of the edges is known when built."""
+    count = const_int(part.count)
+    if count is None or count == 1:
+        return [part]
+    start = part.start
+    ends = [Part(index(1), part.width, lambda i: start(index(0))), Part(index(1), part.width, lambda i: start(index(count - 1)))]
+    middle = [Part(index(count - 2), part.width, lambda i: start(i + 1))] if count > 2 else []
+    return [ends[0], *middle, ends[1]]
+
+
 class CpuKernel:
     """The body of one kernel; :meth:`build` returns it."""
 
@@ -75,7 +87,9 @@ class CpuKernel:
         self.analyzer = context.analyzer
         self.inner = {a.var for a in loops.inner} | ({loops.lane.var} if loops.lane_in_reduce else set())
         self.parking: Parking = park(evaluation, self.inner)
-        self.scratch: dict[int, list[Var]] = {}
+        self.scratch: dict[int, Var] = {}
+        self.unrolled: set[Var] = set() if loops.lane_in_reduce else window_axes(evaluation, loops)
+        self.peeled = bool(self.unrolled)
 
     def is_inner(self, node: Node) -> bool:
         """True if the value changes inside the row's loops."""
@@ -96,12 +110,20 @@ class CpuKernel:
 
     # ------------------------------------------------------------------ outer loops
     def task_loop(self, extents: Sequence[Expr], body: Callable[[list[Expr]], Stmt]) -> Stmt:
-        """One parallel loop over the product of ``extents``."""
+        """One parallel loop over the product of ``extents``; a serial one where the work is too small for threads."""
         total = self.analyzer.simplify(product(extents))
+        if not self.tile.parallel or const_int(total) == 1:
+            return self._one_loop(total, extents, body, ForKind.SERIAL)
+        parallel = self._one_loop(total, extents, body, ForKind.PARALLEL)
+        points = self.analyzer.simplify(product([a.extent for a in self.ev.placement.axes]))
+        if const_int(points) is not None:
+            return parallel
+        small = points < index(self.tile.serial_below)
+        return IfThenElse(small, self._one_loop(total, extents, body, ForKind.SERIAL), parallel)
+
+    def _one_loop(self, total: Expr, extents: Sequence[Expr], body: Callable[[list[Expr]], Stmt], kind: ForKind) -> Stmt:
         task = self.context.bound(Var("task", INDEX), total)
-        at = unravel(task, extents, self.analyzer)
-        inside = self.context.registers.wrap(body(at))
-        kind = ForKind.PARALLEL if self.tile.parallel and const_int(total) != 1 else ForKind.SERIAL
+        inside = self.context.registers.wrap(body(unravel(task, extents, self.analyzer)))
         return For(task, index(0), total, kind, inside)
 
     def _rows(self) -> Stmt:
@@ -142,6 +164,8 @@ class CpuKernel:
         loops = self.loops
         tiles = split(loops.tile, self.tile.unroll, self.analyzer) if loops.tile else [Part(index(1), 1, lambda i: index(0))]
         lanes = split(loops.lane, self.tile.lanes, self.analyzer)
+        if self.peeled:
+            lanes = [piece for part in lanes for piece in peel(part)]
         out = []
         for t in tiles:
             tasks, groups = self._lane_tasks(lanes, t)
@@ -164,7 +188,7 @@ class CpuKernel:
     def _lane_tasks(self, lanes: list[Part], tile: Part) -> tuple[bool, list[Part]]:
         """Lane blocks become tasks of their own where the rows alone are too few for the threads."""
         rows = const_int(self.analyzer.simplify(product([*(a.extent for a in self.loops.rows), tile.count])))
-        if rows is None or rows >= 16:
+        if rows is None or rows >= 16 or self.peeled:
             return False, lanes[:1]
         return True, lanes
 
@@ -242,18 +266,18 @@ class CpuKernel:
 
     # ------------------------------------------------------------------ inner loops
     def _nest(self, axes: list[Axis], body: Callable[[dict[Var, Expr]], Stmt]) -> Stmt:
-        at: dict[Var, Expr] = {}
-        loops: list[tuple[Var, Expr]] = []
+        """Loops over ``axes``; those of a guarded window are written out, so that its guards are known."""
+        loops = {a.var: Var(a.var.name, INDEX) for a in axes if a.size != 1 and a.var not in self.unrolled}
+        at: dict[Var, Expr] = {a.var: index(0) for a in axes if a.size == 1}
         for a in axes:
-            if a.size == 1:
-                at[a.var] = index(0)
-                continue
-            var = self.context.bound(Var(a.var.name, INDEX), a.extent)
-            loops.append((var, a.extent))
-            at[a.var] = var
-        stmt = body(at)
-        for var, extent in reversed(loops):
-            stmt = For(var, index(0), extent, ForKind.SERIAL, stmt)
+            if a.var in loops:
+                at[a.var] = self.context.bound(loops[a.var], a.extent)
+        written = [a for a in axes if a.size != 1 and a.var in self.unrolled]
+        points = itertools.product(*(range(a.size or 1) for a in written))
+        stmt = sequence([body(at | {a.var: index(i) for a, i in zip(written, point, strict=True)}) for point in points])
+        for a in reversed(axes):
+            if a.var in loops:
+                stmt = For(loops[a.var], index(0), a.extent, ForKind.SERIAL, stmt)
         return stmt
 
     def _inner_loops(self, level: int, cell: Cell, body: Callable[[Cell], Stmt]) -> Stmt:

@@ -1,7 +1,7 @@
 """Elementwise kernels that read an operand across its rows: small tiles are staged line by line.
 
 A vector along the output's rows would touch one cache line for each lane, and use 4 of its 64 bytes. Instead, for
-each tile of 16 x 16 points::
+each tile of 16 x 8 points::
 
     for j in lanes:  tile[j, 0:16] = operand[..., j, row : row + 16]     # whole lines
     for i in rows:   value[lanes] = tile[lanes, i]; ...                  # from the nearest cache
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Expr = tvm.ir.Expr
 TILE_ROWS = 16  # one cache line of 32-bit elements
+STACK_BYTES = 1024  # allocations of this size and more go to the heap (kMaxStackAlloca in TVM's runtime)
 SHORTEST = 8  # rows and lanes below this are not worth a tile
 
 
@@ -72,6 +73,15 @@ def _hoists_work(evaluation: Evaluation, loops: Loops) -> bool:
     )
 
 
+def tile_lanes(transposed: Transposed) -> int:
+    """Lanes of a tile: the largest power of two whose tile stays on the stack (less than 1024 B, TVM's limit)."""
+    widest = max(tvm.DataType(n.dtype).bits // 8 or 1 for n in transposed.nodes)
+    lanes = 4
+    while 2 * lanes * TILE_ROWS * widest < STACK_BYTES:
+        lanes *= 2
+    return lanes
+
+
 def build_tiles(kernel: CpuKernel, transposed: Transposed) -> tirx.Stmt:
     """The whole kernel, tile by tile."""
     from tvm_vfuse.schedule.cpu_kernel import split
@@ -82,7 +92,7 @@ def build_tiles(kernel: CpuKernel, transposed: Transposed) -> tirx.Stmt:
 
         def body(at: list[Expr], part: Part = part) -> tirx.Stmt:
             cell = Cell(dict(zip((a.var for a in rows), at, strict=False)))
-            lanes = split(kernel.loops.lane, kernel.tile.lanes, kernel.analyzer)
+            lanes = split(kernel.loops.lane, tile_lanes(transposed), kernel.analyzer)
             return sequence([_lane_blocks(kernel, transposed, cell, part, at[-1], p) for p in lanes])
 
         out.append(kernel.task_loop([*(a.extent for a in rows), part.count], body))

@@ -42,23 +42,29 @@ def park(evaluation: Evaluation, inner: set[Var]) -> Parking:
         if id(s.node) not in out.slots:
             out.slots[id(s.node)] = s
             out.stored_at[id(s.node)] = s.node.level
-    taken: set[int] = set()
+    free_from: dict[int, int] = {}
     last = _last_use(evaluation, inner)
     for n in evaluation.nodes:
         crosses = n.kind == "compute" and bool(n.axes & inner) and last.get(id(n), n.level) > n.level
         if not crosses or id(n) in out.slots or n.stage is None or not element_cost(n.stage).expensive:
             continue
-        slot = next(
-            (s for s in full if s.tensor.key not in taken and s.tensor.dtype == n.dtype and s.node.level >= last[id(n)]), None
-        )
+        slot = next((s for s in full if s.tensor.dtype == n.dtype and _is_free(s, n, last[id(n)], free_from)), None)
         if slot is None:
             out.scratch.append(id(n))
         else:
-            taken.add(slot.tensor.key)
+            free_from[slot.tensor.key] = last[id(n)]
             out.slots[id(n)] = slot
         out.stored_at[id(n)] = n.level
         out.explicit.setdefault(n.level, []).append(n)
     return out
+
+
+def _is_free(store: Store, node: Node, last: int, free_from: dict[int, int]) -> bool:
+    """True if the output's place is empty while ``node`` would wait in it.
+
+    At one level everything is read before anything is put away, so a place can change hands at a level.
+    """
+    return store.node.level >= last and free_from.get(store.tensor.key, 0) <= node.level
 
 
 def _last_use(evaluation: Evaluation, inner: set[Var]) -> dict[int, int]:

@@ -141,12 +141,17 @@ class Block:
         return self.registers.read(buf, self.lane if wide else index(0))
 
     def conditional(self, condition: Expr, build: Callable[[Block], None]) -> None:
-        """Statements of ``build`` under a condition that is the same for all lanes."""
+        """Statements of ``build`` under a condition that is the same for all lanes; neighbours share the branch."""
         self.flush()
         inner = Block(self.registers, self.lanes)
         inner.lane = self.lane
         build(inner)
-        self.done.append(IfThenElse(condition, inner.finish(), None))
+        body = inner.finish()
+        last = self.done[-1] if self.done else None
+        if isinstance(last, IfThenElse) and last.else_case is None and tvm_ffi.structural_equal(last.condition, condition):
+            self.done.pop()
+            body = sequence([last.then_case, body])
+        self.done.append(IfThenElse(condition, body, None))
 
 
 def _at_lane(stmt: Stmt, lane: Var, value: Expr) -> Stmt:

@@ -12,7 +12,6 @@ from tvm.ir import Call, Range, TensorLoad, Var
 from tvm.sym import Analyzer
 from tvm.tirx import BufferLoad, For, ForKind, IfThenElse
 
-from tvm_vfuse.graph.cost import element_cost
 from tvm_vfuse.graph.evaluate import Node
 from tvm_vfuse.graph.indices import const_int, free_vars, index, substitute
 from tvm_vfuse.schedule.registers import Block, Registers, protect
@@ -123,11 +122,13 @@ class Emitter:
         wide = self.is_wide(node)
         buf = self.context.registers.new(node.var.name, block.lanes if wide else 1, node.dtype)
         guards = [self.simplify(substitute(g, self._env(node, block, cell))) for g in node.guards]
-        guards = [g for g in guards if const_int(g) != 1]
-        if node.kind == "load":
-            self._load(node, buf, wide, guards, block, cell)
+        uniform = [g for g in guards if const_int(g) != 1 and block.lane not in free_vars(g)]
+        mixed = [g for g in guards if block.lane in free_vars(g)]
+        make = self._load if node.kind == "load" else self._compute
+        if uniform:
+            block.conditional(_all(uniform), lambda inner: make(node, buf, wide, mixed, inner, cell))
         else:
-            self._compute(node, buf, wide, guards, block, cell)
+            make(node, buf, wide, mixed, block, cell)
         cell.values[id(node)] = (buf, wide)
 
     def _env(self, node: Node, block: Block, cell: Cell) -> dict[Var, Expr]:
@@ -145,14 +146,18 @@ class Emitter:
         return [self.simplify(self.resolve(i, deps, block, cell)) for i in idx]
 
     def _load(self, node: Node, buf: Var, wide: bool, guards: list[Expr], block: Block, cell: Cell) -> None:
+        """Loads an input; lanes that a guard excludes get 0."""
         source = self.context.buffers[node.tensor.key]
         value: Expr = BufferLoad(source, self.place(node.index, node.deps, block, cell))
         if not guards:
             block.store(buf, value, wide)
             return
-        guard = _all(guards)
-        checked = tirx.if_then_else(guard, value, tirx.const(0, node.dtype))
-        if not wide or block.lane not in free_vars(guard) or block.lanes == 1:
+        inside = self._lanes_inside(guards, block)
+        if inside is not None:
+            self._partial_load(node, buf, value, inside, block)
+            return
+        checked = tirx.if_then_else(_all(guards), value, tirx.const(0, node.dtype))
+        if block.lanes == 1:
             block.store(buf, checked, wide)
             return
         # The guards are affine, so lanes between two good ones are good: test the ends, then load as a vector.
@@ -166,12 +171,33 @@ class Emitter:
         )  # fmt: skip
         block.done.append(IfThenElse(ends, fast, slow))
 
-    def _compute(self, node: Node, buf: Var, wide: bool, guards: list[Expr], block: Block, cell: Cell) -> None:
-        assert node.stage is not None
-        uniform = [g for g in guards if block.lane not in free_vars(g)]
-        if uniform and element_cost(node.stage).expensive:
-            block.conditional(_all(uniform), lambda inner: inner.store(buf, self.elements(node, inner, cell)[0], wide))
+    def _lanes_inside(self, guards: list[Expr], block: Block) -> tuple[int, int] | None:
+        """First and last (exclusive) lane that the guards admit, if that is known now."""
+        admitted = []
+        for v in range(block.lanes):
+            values = [const_int(self.simplify(substitute(g, {block.lane: index(v)}))) for g in guards]
+            if any(x is None for x in values):
+                return None
+            if all(values):
+                admitted.append(v)
+        if not admitted:
+            return 0, 0
+        whole = admitted[-1] - admitted[0] + 1 == len(admitted)
+        return (admitted[0], admitted[-1] + 1) if whole else None
+
+    def _partial_load(self, node: Node, buf: Var, value: Expr, inside: tuple[int, int], block: Block) -> None:
+        """A vector load of the admitted lanes only, the others filled with 0."""
+        first, last = inside
+        if last - first < block.lanes:
+            block.vector(block.registers.write(buf, tirx.const(0, node.dtype), block.lane))
+        if last == first:
             return
+        block.flush()
+        part = Var("v", block.lane.ty)
+        stmt = substitute_stmt(block.registers.write(buf, value, block.lane), {block.lane: part + first})
+        block.done.append(For(part, index(0), index(last - first), ForKind.VECTORIZED, stmt))
+
+    def _compute(self, node: Node, buf: Var, wide: bool, guards: list[Expr], block: Block, cell: Cell) -> None:
         value = self.elements(node, block, cell)[0]
         if guards and _has_integer_division(value):
             value = tirx.if_then_else(_all(guards), value, tirx.const(0, node.dtype))

@@ -7,8 +7,9 @@ import math
 from tvm_vfuse.device import CpuDevice
 from tvm_vfuse.errors import Reject
 from tvm_vfuse.graph.cost import element_cost
-from tvm_vfuse.graph.evaluate import Evaluation, Node, loop_axes
+from tvm_vfuse.graph.evaluate import Evaluation, Node, is_injective, loop_axes
 from tvm_vfuse.graph.extract import Region
+from tvm_vfuse.graph.indices import const_int
 from tvm_vfuse.graph.placement import Axis
 from tvm_vfuse.legality.verdict import Facts, Verdict
 from tvm_vfuse.schedule.cpu import CpuPlan, plan_cpu
@@ -72,6 +73,16 @@ def _bytes(node: Node) -> int:
 
 
 def _operations(evaluation: Evaluation) -> float:
-    return sum(
-        element_cost(n.stage).vector_ops * _points(loop_axes(evaluation, n)) for n in evaluation.nodes if n.stage is not None
-    )
+    total = 0.0
+    for n in evaluation.nodes:
+        if n.stage is None or n.kind == "part":
+            continue
+        points = _points(loop_axes(evaluation, n))
+        if n.guards and is_injective(evaluation, n):  # the guards part the elements among the nodes
+            points = min(points, _numel(n))
+        total += element_cost(n.stage).vector_ops * points
+    return total
+
+
+def _numel(node: Node) -> int:
+    return math.prod(const_int(d) or UNKNOWN_EXTENT for d in node.tensor.shape)
