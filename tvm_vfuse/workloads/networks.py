@@ -16,6 +16,9 @@ from tvm_vfuse.workloads.tensors import TensorSpec
 EPSILON = 2e-5
 """Batch norm's epsilon in the pre-activation ResNets."""
 
+BRANCH_GAIN = 0.2
+"""Gamma of the norm that ends a ResNet-50 branch: small, as after training, so that 16 residual sums do not explode."""
+
 
 def classifier(ops: Ops, x: Value, name: str, classes: int) -> Value:
     """Global average pool, flatten, dense, softmax."""
@@ -84,7 +87,7 @@ def _squeezenet(ops: Ops, _sizes: Sizes, x: Value) -> Sequence[Value]:
 def _bottleneck(ops: Ops, x: Value, name: str, narrow: int, strides: int, first: bool) -> Value:
     y = _bn_relu(ops, ops.conv_of(x, f"{name}_conv1", narrow, 1), f"{name}_bn1", 1e-5)
     y = _bn_relu(ops, ops.conv_of(y, f"{name}_conv2", narrow, 3, strides, 1), f"{name}_bn2", 1e-5)
-    y = ops.batch_norm(ops.conv_of(y, f"{name}_conv3", 4 * narrow, 1), f"{name}_bn3")
+    y = ops.batch_norm(ops.conv_of(y, f"{name}_conv3", 4 * narrow, 1), f"{name}_bn3", gain=BRANCH_GAIN)
     if first:
         x = ops.batch_norm(ops.conv_of(x, f"{name}_sc", 4 * narrow, 1, strides), f"{name}_sc_bn")
     return ops.relu(ops.add(y, x))

@@ -220,14 +220,14 @@ class Ops(ABC):
         """A weight of the workload's dtype, normal around `centre`."""
         return self.constant(self.weights(name, tuple(shape), scale, centre).astype(numpy_dtype(self.dtype)))
 
-    def scale_shift(self, name: str, size: int) -> tuple[Value, Value]:
-        """Weights of a normalisation: gamma (around 1) and beta (around 0)."""
-        return self.weight(f"{name}_gamma", (size,), 0.1, 1.0), self.weight(f"{name}_beta", (size,), 0.1)
+    def scale_shift(self, name: str, size: int, gain: float = 1.0) -> tuple[Value, Value]:
+        """Weights of a normalisation: gamma (around `gain`) and beta (around 0)."""
+        return self.weight(f"{name}_gamma", (size,), 0.1 * gain, gain), self.weight(f"{name}_beta", (size,), 0.1)
 
-    def batch_norm(self, x: Value, name: str, epsilon: float = 1e-5, scale: bool = True) -> Value:
-        """Batch norm at inference over axis 1, with weights of its own."""
+    def batch_norm(self, x: Value, name: str, epsilon: float = 1e-5, scale: bool = True, gain: float = 1.0) -> Value:
+        """Batch norm at inference over axis 1, with weights of its own (gamma around `gain`)."""
         channels = self.shape(x)[1]
-        gamma, beta = self.scale_shift(name, channels)
+        gamma, beta = self.scale_shift(name, channels, gain)
         mean = self.weight(f"{name}_moving_mean", (channels,), 0.1)
         raw = self.weights(f"{name}_moving_var", (channels,), 1.0, 0.0)
         variance = self.constant((np.abs(raw) + np.float32(0.5)).astype(numpy_dtype(self.dtype)))
