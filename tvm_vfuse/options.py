@@ -51,7 +51,11 @@ class FusionOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, allowed in (("numerics", ("exact", "fast")), ("math", ("vector", "libm")), ("mode", ("search", "rules"))):
+        for name, allowed in (
+            ("numerics", ("exact", "fast")),
+            ("math", ("vector", "libm")),
+            ("mode", ("search", "rules")),
+        ):
             if getattr(self, name) not in allowed:
                 raise InputError(f"option {name}: {getattr(self, name)!r} is not one of {', '.join(allowed)}")
         for name, least in (("max_group_size", 1), ("first_groups", 0), ("registers", 16)):

@@ -56,7 +56,9 @@ class FusionResult:
 class _Run:
     def __init__(self, target: tvm.target.Target, options: FusionOptions) -> None:
         if target.kind.name != "llvm":
-            raise InputError(f"target {target.kind.name}: kernels are built for llvm only in this version; use --target llvm")
+            raise InputError(
+                f"target {target.kind.name}: kernels are built for llvm only in this version; use --target llvm"
+            )
         self.target, self.options = target, options
         self.device: CpuDevice = cpu_device(target)
         self.machine: Machine = cpu_machine(self.device.cores, self.device.vector_bits)
@@ -194,7 +196,11 @@ def _describe(plan: FusionPlan, group: Group, name: str) -> dict[str, Any]:
         "members": [graph.operators[i].name for i in members],
         "inputs": [values[v].name for v in inputs],
         "outputs": [values[v].name for v in outputs],
-        "block_axes": list(facts.block_axes) if facts else [str(d) for d in values[outputs[0]].shape] if outputs else [],
+        "block_axes": list(facts.block_axes)
+        if facts
+        else [str(d) for d in values[outputs[0]].shape]
+        if outputs
+        else [],
         "scopes": scopes,
         "registers_predicted": None,
         "registers_ptxas": None,
@@ -230,7 +236,9 @@ def full(target: tvm.target.Target, options: FusionOptions | None = None) -> tvm
             rest = [p for p in rest if p.info.name != "StaticPlanBlockMemory"]
         return tvm.transform.Sequential(rest)(mod)
 
-    return tvm.transform.Sequential([*passes(target, options), *cpu.dataflow_lower_passes(target), finalize], name=PIPELINE_NAME)
+    return tvm.transform.Sequential(
+        [*passes(target, options), *cpu.dataflow_lower_passes(target), finalize], name=PIPELINE_NAME
+    )
 
 
 def _has_branches(mod: tvm.IRModule) -> bool:

@@ -95,7 +95,15 @@ def traits_of(kernel: Kernel) -> Traits:
     relations = {r.relation for r in reads}
     pointwise = single and relations <= {"pointwise", "broadcast"} and (any(same) or not kernel.inputs)
     return Traits(
-        tuple(reads), pointwise, same, sum(bool(s.reduce) for s in kernel.stages), contraction, flops, expensive, ops, dynamic
+        tuple(reads),
+        pointwise,
+        same,
+        sum(bool(s.reduce) for s in kernel.stages),
+        contraction,
+        flops,
+        expensive,
+        ops,
+        dynamic,
     )
 
 

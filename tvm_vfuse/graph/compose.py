@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import tvm
 import tvm_ffi
@@ -13,7 +14,7 @@ from tvm_vfuse.errors import Reject
 from tvm_vfuse.graph.indices import const_int, free_vars, promote, substitute
 from tvm_vfuse.graph.stages import Joint, Kernel, Stage, Tensor
 
-Expr = tvm.ir.Expr
+Expr: TypeAlias = tvm.ir.Expr
 
 
 @dataclass(frozen=True)

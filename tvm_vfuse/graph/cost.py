@@ -23,7 +23,8 @@ _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.FloorDiv, tirx.Floor
 @dataclass(frozen=True)
 class ElementCost:
     """Operations for one element: ``flops`` counts each arithmetic operation or call once; ``expensive`` the
-    transcendental calls; ``vector_ops`` weighs them (about 20 vector operations an expanded call)."""
+    transcendental calls; ``vector_ops`` weighs them (about 20 vector operations an expanded call).
+    """
 
     flops: int
     expensive: int

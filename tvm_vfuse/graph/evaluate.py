@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import tvm
 import tvm_ffi
@@ -18,11 +19,11 @@ from tvm.ir import Call, TensorLoad, Var
 from tvm_vfuse.errors import Reject
 from tvm_vfuse.graph.compose import Program, structural_key
 from tvm_vfuse.graph.cost import element_cost
-from tvm_vfuse.graph.indices import INDEX, const_int, equal, flatten, free_vars, product, promote
+from tvm_vfuse.graph.indices import INDEX, const_int, equal, free_vars, product, promote
 from tvm_vfuse.graph.placement import Axis, Placement, linear_terms, place
 from tvm_vfuse.graph.stages import Stage, Tensor
 
-Expr = tvm.ir.Expr
+Expr: TypeAlias = tvm.ir.Expr
 IF_THEN_ELSE = "prim.if_then_else"
 MAX_NODES = 20_000
 
@@ -151,7 +152,9 @@ class _Point:
                 self.pending[number].append(node)
         return node
 
-    def new(self, kind: str, tensor: Tensor, idx: tuple[Expr, ...], guards: tuple[Expr, ...], stage: Stage | None) -> Node:
+    def new(
+        self, kind: str, tensor: Tensor, idx: tuple[Expr, ...], guards: tuple[Expr, ...], stage: Stage | None
+    ) -> Node:
         node = Node(self.fresh(tensor), kind, tensor, tuple(idx), guards, stage)
         self.by_var[node.var] = node
         return node
@@ -372,7 +375,9 @@ def is_injective(evaluation: Evaluation, node: Node) -> bool:
             return False
         seen |= {a.var for a in here}
         reach = 0  # what the axes with smaller strides span
-        for stride, a in sorted(((abs(const_int(t) or 0), a) for t, a in zip(terms, here, strict=False)), key=lambda x: x[0]):
+        for stride, a in sorted(
+            ((abs(const_int(t) or 0), a) for t, a in zip(terms, here, strict=False)), key=lambda x: x[0]
+        ):
             if stride <= reach or (a.size is None and len(here) > 1):
                 return False
             reach += stride * ((a.size or 2) - 1)

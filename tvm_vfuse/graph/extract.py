@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import tvm
-from tvm import relax, tirx
+from tvm import relax
 from tvm.ir import Var
 
 from tvm_vfuse.errors import Reject
@@ -124,7 +124,16 @@ class _Extractor:
         name = expr.name if isinstance(expr, Var) else f"{_root_name(expr)}"
         bits = 8 if dtype == "bool" else tvm.DataType(dtype).bits
         self.values.append(
-            Value(index, name, tuple(dims), dtype, count * max(1, bits // 8), producer, False, isinstance(expr, tvm.ir.GenericConst))
+            Value(
+                index,
+                name,
+                tuple(dims),
+                dtype,
+                count * max(1, bits // 8),
+                producer,
+                False,
+                isinstance(expr, tvm.ir.GenericConst),
+            )
         )
         self.region.tensors[index] = Tensor(index, name, tuple(shape), dtype)
         self.region.expressions[index] = expr
@@ -150,7 +159,9 @@ class _Extractor:
 
     def alias(self, value: tvm.ir.Expr) -> tvm.ir.Expr:
         if isinstance(value, tvm.ir.Tuple):
-            return tvm.ir.Tuple([self.resolve(f) if not isinstance(f, tvm.ir.Tuple) else self.alias(f) for f in value.fields])
+            return tvm.ir.Tuple(
+                [self.resolve(f) if not isinstance(f, tvm.ir.Tuple) else self.alias(f) for f in value.fields]
+            )
         return self.resolve(value)
 
     def kernel(self, binding: relax.VarBinding, index: int) -> Operator | None:
@@ -221,7 +232,9 @@ class _Extractor:
             not _is_in_place(value) and not relax.analysis.contains_impure_call(_as_function(binding))
         )
         inputs = tuple(
-            dict.fromkeys(v for e in _used(value) if (v := self.value(e)) is not None and self.values[v].producer is not None)
+            dict.fromkeys(
+                v for e in _used(value) if (v := self.value(e)) is not None and self.values[v].producer is not None
+            )
         )
         kind = "other" if pure else "barrier"
         why = f"{name} is no kernel" if pure else f"{name} has side effects: nothing moves across it"
@@ -265,14 +278,16 @@ def extract(name: str, block: relax.BindingBlock, live: set[Var], reader: Kernel
         ex.add(b)
     needed: set[int] = set()
     for b in block.bindings:
-        if b.var in live or not isinstance(b.var, relax.DataflowVar):
+        if b.var in live:
             needed |= ex_values(ex, b.var)
     for o in ex.operators:
         if o.kind in ("other", "barrier"):
             for e in _used(ex.region.bindings[o.index].value):
                 needed |= ex_values(ex, e)
     values = [
-        v if v.index not in needed else Value(v.index, v.name, v.shape, v.dtype, v.num_bytes, v.producer, True, v.constant)
+        v
+        if v.index not in needed
+        else Value(v.index, v.name, v.shape, v.dtype, v.num_bytes, v.producer, True, v.constant)
         for v in ex.values
     ]
     region = ex.region
@@ -289,7 +304,11 @@ def ex_values(ex: _Extractor, expr: tvm.ir.Expr) -> set[int]:
     key = ex.key(root)
     if key in ex.by_key:
         return {ex.by_key[key]}
-    return {v for k, v in ex.by_key.items() if isinstance(k, tuple) and k[0] is root or isinstance(k, tuple) and k[0] == root}
+    return {
+        v
+        for k, v in ex.by_key.items()
+        if (isinstance(k, tuple) and k[0] is root) or (isinstance(k, tuple) and k[0] == root)
+    }
 
 
 def _mismatch(kernel: Kernel, inputs: list[int], scalars: list, outputs: tuple[int, ...]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import tvm
 import tvm_ffi
@@ -13,7 +14,7 @@ from tvm.ir import Call, TensorLoad, Var
 from tvm.sym import Analyzer
 from tvm.tirx import IntImm
 
-Expr = tvm.ir.Expr
+Expr: TypeAlias = tvm.ir.Expr
 INDEX = "int64"
 LARGEST_DIM = 1 << 40
 

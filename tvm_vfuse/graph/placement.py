@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import tvm
 import tvm_ffi
@@ -18,10 +19,21 @@ from tvm.sym import Analyzer
 
 from tvm_vfuse.errors import Reject
 from tvm_vfuse.graph.compose import Program
-from tvm_vfuse.graph.indices import INDEX, const_int, contains, equal, flatten, index, new_analyzer, product, promote, unravel
+from tvm_vfuse.graph.indices import (
+    INDEX,
+    const_int,
+    contains,
+    equal,
+    flatten,
+    index,
+    new_analyzer,
+    product,
+    promote,
+    unravel,
+)
 from tvm_vfuse.graph.stages import Stage, Tensor
 
-Expr = tvm.ir.Expr
+Expr: TypeAlias = tvm.ir.Expr
 
 
 MAX_REFINEMENTS = 8
@@ -283,7 +295,13 @@ class _Spread:
                 cut.setdefault(x.origin, []).append(rest[0])
                 size //= rest.pop(0)
         for x in self.where.axes:  # axes that are not walked here keep their parts
-            if x not in onto and x.size is not None and x.origin >= 0 and x.origin not in cut and x.origin in self.factors:
+            if (
+                x not in onto
+                and x.size is not None
+                and x.origin >= 0
+                and x.origin not in cut
+                and x.origin in self.factors
+            ):
                 cut[x.origin] = self.factors[x.origin]
         raise _Refine(dict(self.factors) | cut)
 
@@ -381,7 +399,9 @@ def _memory_order(spread: _Spread, anchor: Stage) -> tuple[Axis, ...]:
             continue
         sizes = [const_int(where.analyzer.simplify(t)) for t in terms[:-1]]
         known = [s for s in sizes if s is not None]
-        if len(known) == len(sizes) and _is_mixed_radix(flat, where.axes, where.analyzer.simplify(product(shape)), where.analyzer):
+        if len(known) == len(sizes) and _is_mixed_radix(
+            flat, where.axes, where.analyzer.simplify(product(shape)), where.analyzer
+        ):
             ranked = sorted(range(len(sizes)), key=lambda i: (-known[i], i))
             return tuple(where.axes[i] for i in ranked)
     return where.axes

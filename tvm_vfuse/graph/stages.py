@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import tvm
 import tvm_ffi
@@ -18,7 +19,7 @@ from tvm.tirx import IterVar
 from tvm_vfuse.errors import Reject
 from tvm_vfuse.graph.indices import INDEX, const_int, promote, substitute
 
-Expr = tvm.ir.Expr
+Expr: TypeAlias = tvm.ir.Expr
 PURE_CALL_EFFECT = 1  # CallEffectKind: ExprAnnotation 0, Pure 1
 
 
@@ -333,8 +334,14 @@ def _stage(block: tvm.s_tir.SBlock, tensors: Mapping[Var, Tensor], member: int) 
     if store.buffer in _check_expr(element, name, tensors):
         raise Reject("opaque", f"block {name}: the reduction reads its accumulator twice")
     return Stage(
-        indices=tuple(store.indices), element=element, reduce=tuple(reduce), combine=combine, combiner=combiner,
-        init=block.init.value, reads=own, **common,
+        indices=tuple(store.indices),
+        element=element,
+        reduce=tuple(reduce),
+        combine=combine,
+        combiner=combiner,
+        init=block.init.value,
+        reads=own,
+        **common,
     )
 
 

@@ -60,7 +60,9 @@ def by_hand(graph: Graph, oracle: Oracle, given: Sequence[Sequence[str]]) -> Fus
             continue  # another region's group; the caller checks that every name is somewhere
         if len(here) < len(names):
             missing = [n for n in names if n not in by_name]
-            raise InputError(f"groups: group {number} joins operators of different blocks: {missing[0]} is not with {here[0]}")
+            raise InputError(
+                f"groups: group {number} joins operators of different blocks: {missing[0]} is not with {here[0]}"
+            )
         members = tuple(sorted(by_name[n] for n in names))
         for i in members:
             if i in taken:
@@ -73,7 +75,7 @@ def by_hand(graph: Graph, oracle: Oracle, given: Sequence[Sequence[str]]) -> Fus
     return plan
 
 
-def _facts(graph: Graph, oracle: Oracle, members: tuple[int, ...], number: int):  # noqa: ANN202
+def _facts(graph: Graph, oracle: Oracle, members: tuple[int, ...], number: int):
     if len(members) == 1:
         return None
     candidate = Candidate(graph, members[:1], members[1:], _bypass(graph, members))

@@ -45,7 +45,9 @@ def clone_cheap_producers(
             if not verdict.legal:
                 break
             done[r] = Group(groups[r].members, clones, verdict.facts)
-            gain += price.time_us(groups[r].all_members, groups[r].facts) - _with_clones(graph, price, done[r], verdict.facts)
+            gain += price.time_us(groups[r].all_members, groups[r].facts) - _with_clones(
+                graph, price, done[r], verdict.facts
+            )
         if len(done) == len(readers) and gain > 0:
             for r, changed in done.items():
                 groups[r] = changed

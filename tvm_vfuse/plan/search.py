@@ -127,9 +127,13 @@ class Search:
         if candidate.kind in self.options.never:
             return Verdict("never", f"fusions of kind {candidate.kind} are switched off", "drop it from --never")
         if limit is not None and len(candidate.members) > limit:
-            return Verdict("max-group-size", f"{len(candidate.members)} operators, the limit is {limit}", "raise --max-group-size")
+            return Verdict(
+                "max-group-size", f"{len(candidate.members)} operators, the limit is {limit}", "raise --max-group-size"
+            )
         if self.options.mode == "rules" and candidate.kind not in RULE_MODE_KINDS:
-            return Verdict("no-template", f"the rule-based mode has no template for a {candidate.kind}", "use the searching mode")
+            return Verdict(
+                "no-template", f"the rule-based mode has no template for a {candidate.kind}", "use the searching mode"
+            )
         key = (candidate.first, candidate.second, candidate.bypass)
         if key not in self.judged:
             self.judged[key] = judge(candidate, self.oracle, self.rules)
@@ -225,7 +229,9 @@ class Search:
                 if verdict.legal:
                     loss = -self.gain_us(candidate, verdict.facts)
                     verdict = Verdict(
-                        "does-not-pay", f"one kernel is predicted to be {loss:.2f} us slower than two", f"--always {candidate.kind}"
+                        "does-not-pay",
+                        f"one kernel is predicted to be {loss:.2f} us slower than two",
+                        f"--always {candidate.kind}",
                     )
                 out.append(Refusal(v.producer, c, verdict.reason, verdict.detail, verdict.slack))
         return out

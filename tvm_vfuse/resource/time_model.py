@@ -40,4 +40,6 @@ def cpu_machine(cores: int, vector_bits: int) -> Machine:
     parallel launch 2.4-21 us). Arithmetic: one vector operation a cycle at 2.5 GHz on 32-bit elements.
     """
     lanes = max(1, vector_bits // 32)
-    return Machine(10e3 * cores, 2.5e3 * lanes * cores, 3.0, "measured on a two-core EPYC (Zen 3); see docs/architecture.md")
+    return Machine(
+        10e3 * cores, 2.5e3 * lanes * cores, 3.0, "measured on a two-core EPYC (Zen 3); see docs/architecture.md"
+    )

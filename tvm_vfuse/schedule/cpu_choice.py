@@ -18,6 +18,7 @@ from tvm_vfuse.schedule.tile import TileConfig
 SMALL_WORK = 1 << 15  # vector operations; below this a thread launch (2-21 us measured) costs more than it wins
 LONG, HUGE = 100, 4000  # values of a group: long chains want several vectors, huge ones a short compile time
 LONGEST_WINDOW = 8
+MANY_STREAMS, STREAM_BYTES = 48, 512  # inputs beyond which each is read in runs of so many bytes (200 inputs: 1.2 x)
 UNKNOWN_EXTENT = 1024  # what a symbolic extent counts as in heuristics
 STRIDED = 0.15  # relative speed of a strided vector access (one element a line), measured on Zen 3
 ACCUMULATORS = 12  # vector registers that may hold accumulators: 16 less operands (measured: 14 spill on AVX2)
@@ -73,7 +74,10 @@ def _best_lane(evaluation: Evaluation, candidates: tuple[Axis, ...], axes: tuple
 
     def score(axis: Axis) -> tuple[float, int]:
         filled = min(size(axis), 16) / 16
-        return (sum(_weight(a, evaluation) * _speed(a, position[axis.var]) for a in found) * filled, inner_first[axis.var])
+        return (
+            sum(_weight(a, evaluation) * _speed(a, position[axis.var]) for a in found) * filled,
+            inner_first[axis.var],
+        )
 
     return max(candidates, key=score)
 
@@ -127,6 +131,8 @@ def _vectors(evaluation: Evaluation, loops: Loops, reductions: int) -> int:
     widest = max((_bits(n.dtype) for n in evaluation.nodes), default=32)
     if values > HUGE:
         return 1
+    if sum(1 for n in evaluation.nodes if n.kind == "load") > MANY_STREAMS and not evaluation.reductions:
+        return STREAM_BYTES // 32  # long runs of each stream: the prefetchers follow a few dozen at the most
     if values > LONG:  # long dependent chains, many streams: whole cache lines, several chains at once
         return 4
     if not loops.lane_in_reduce and evaluation.reductions:
@@ -142,7 +148,9 @@ def window_axes(evaluation: Evaluation, loops: Loops) -> set[Var]:
     for n in evaluation.nodes:
         for g in n.guards:
             if n.kind == "load" and loops.lane.var in free_vars(g):
-                found |= {a.var for a in evaluation.placement.reduce if a.var in free_vars(g) and size(a) <= LONGEST_WINDOW}
+                found |= {
+                    a.var for a in evaluation.placement.reduce if a.var in free_vars(g) and size(a) <= LONGEST_WINDOW
+                }
     return found if loops.lane.size is not None else set()
 
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import tvm
 from tvm import tirx
@@ -41,8 +42,8 @@ from tvm_vfuse.schedule.registers import Block, sequence
 from tvm_vfuse.schedule.tile import TileConfig
 from tvm_vfuse.schedule.values import Cell, Context, Emitter
 
-Expr = tvm.ir.Expr
-Stmt = tirx.Stmt
+Expr: TypeAlias = tvm.ir.Expr
+Stmt: TypeAlias = tirx.Stmt
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,10 @@ def peel(part: Part) -> list[Part]:
     if count is None or count == 1:
         return [part]
     start = part.start
-    ends = [Part(index(1), part.width, lambda i: start(index(0))), Part(index(1), part.width, lambda i: start(index(count - 1)))]
+    ends = [
+        Part(index(1), part.width, lambda i: start(index(0))),
+        Part(index(1), part.width, lambda i: start(index(count - 1))),
+    ]
     middle = [Part(index(count - 2), part.width, lambda i: start(i + 1))] if count > 2 else []
     return [ends[0], *middle, ends[1]]
 
@@ -121,7 +125,9 @@ class CpuKernel:
         small = points < index(self.tile.serial_below)
         return IfThenElse(small, self._one_loop(total, extents, body, ForKind.SERIAL), parallel)
 
-    def _one_loop(self, total: Expr, extents: Sequence[Expr], body: Callable[[list[Expr]], Stmt], kind: ForKind) -> Stmt:
+    def _one_loop(
+        self, total: Expr, extents: Sequence[Expr], body: Callable[[list[Expr]], Stmt], kind: ForKind
+    ) -> Stmt:
         task = self.context.bound(Var("task", INDEX), total)
         inside = self.context.registers.wrap(body(unravel(task, extents, self.analyzer)))
         return For(task, index(0), total, kind, inside)
@@ -155,14 +161,20 @@ class CpuKernel:
             reductions, stores = self._inner_work(level)
             if reductions or stores or self.parking.at(level):
                 accumulators = {id(r): self._accumulator(r, out) for r in reductions}
-                out.append(self._inner_loops(level, cell, lambda c: self._lane_loops(level, c, accumulators, chunk, chunks)))
+                out.append(
+                    self._inner_loops(level, cell, lambda c: self._lane_loops(level, c, accumulators, chunk, chunks))
+                )
                 for r in reductions:
                     self._settle(r, self._fold(r, accumulators[id(r)], out), False, cell)
         return sequence(out)
 
     def _columns(self) -> Stmt:
         loops = self.loops
-        tiles = split(loops.tile, self.tile.unroll, self.analyzer) if loops.tile else [Part(index(1), 1, lambda i: index(0))]
+        tiles = (
+            split(loops.tile, self.tile.unroll, self.analyzer)
+            if loops.tile
+            else [Part(index(1), 1, lambda i: index(0))]
+        )
         lanes = split(loops.lane, self.tile.lanes, self.analyzer)
         if self.peeled:
             lanes = [piece for part in lanes for piece in peel(part)]
@@ -220,7 +232,8 @@ class CpuKernel:
         self.lane_var = lane
         common = cell.inside({self.loops.lane.var: part.start(lane_at) + lane})
         cells = [
-            common.inside({self.loops.tile.var: tile.start(tile_at) + u} if self.loops.tile else {}) for u in range(tile.width)
+            common.inside({self.loops.tile.var: tile.start(tile_at) + u} if self.loops.tile else {})
+            for u in range(tile.width)
         ]
         for key in self.parking.scratch:
             self.scratch[key] = self._new_scratch(key, list(self.loops.inner), width)
@@ -250,7 +263,13 @@ class CpuKernel:
         return block
 
     def _column_body(
-        self, level: int, at: dict[Var, Expr], common: Cell, cells: list[Cell], acc: list[dict[int, list[Var]]], width: int
+        self,
+        level: int,
+        at: dict[Var, Expr],
+        common: Cell,
+        cells: list[Cell],
+        acc: list[dict[int, list[Var]]],
+        width: int,
     ) -> Stmt:
         block = self._block(width)
         shared = Cell(at, {}, common)
@@ -300,7 +319,9 @@ class CpuKernel:
             out.append(stmt)
         return sequence(out)
 
-    def _lane_loop(self, level: int, cell: Cell, part: Part, first: Expr, count: Expr, acc: dict[int, list[Var]]) -> Stmt:
+    def _lane_loop(
+        self, level: int, cell: Cell, part: Part, first: Expr, count: Expr, acc: dict[int, list[Var]]
+    ) -> Stmt:
         block = Block(self.context.registers, part.width)
         lane = self.context.bound(block.lane, part.width)
         once = const_int(count) == 1
@@ -400,7 +421,10 @@ class CpuKernel:
 
     def _new_scratch(self, key: int, axes: list[Axis], width: int) -> Var:
         node = next(n for n in self.ev.nodes if id(n) == key)
-        shape = [*(a.extent for a in self.loops.inner), self.loops.lane.extent if self.loops.lane_in_reduce else index(width)]
+        shape = [
+            *(a.extent for a in self.loops.inner),
+            self.loops.lane.extent if self.loops.lane_in_reduce else index(width),
+        ]
         buf = tirx.decl_buffer(shape, node.dtype, f"{node.var.name}_row", layout=None)
         self.context.registers.allocated.append(buf)
         return buf

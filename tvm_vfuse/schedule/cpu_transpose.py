@@ -10,7 +10,7 @@ each tile of 16 x 8 points::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import tvm
 from tvm import tirx
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tvm_vfuse.schedule.cpu_choice import Loops
     from tvm_vfuse.schedule.cpu_kernel import CpuKernel, Part
 
-Expr = tvm.ir.Expr
+Expr: TypeAlias = tvm.ir.Expr
 TILE_ROWS = 16  # one cache line of 32-bit elements
 STACK_BYTES = 1024  # allocations of this size and more go to the heap (kMaxStackAlloca in TVM's runtime)
 SHORTEST = 8  # rows and lanes below this are not worth a tile
@@ -52,7 +52,9 @@ def find_transposed(evaluation: Evaluation, loops: Loops) -> Transposed | None:
     found = accesses(evaluation)
     lane = [a.var for a in axes].index(loops.lane.var)
     strided = [
-        (n, a) for n, a in zip(loads, found, strict=False) if a.strides is not None and a.stride(lane) not in (0, 1, None)
+        (n, a)
+        for n, a in zip(loads, found, strict=False)
+        if a.strides is not None and a.stride(lane) not in (0, 1, None)
     ]
     for axis in reversed(loops.rows):
         number = [a.var for a in axes].index(axis.var)
@@ -69,7 +71,8 @@ def _indirect(access: Access) -> bool:
 def _hoists_work(evaluation: Evaluation, loops: Loops) -> bool:
     """True if some expensive value is the same along a row: a tile would compute it again for each of its parts."""
     return any(
-        n.stage is not None and loops.lane.var not in n.axes and element_cost(n.stage).expensive for n in evaluation.nodes
+        n.stage is not None and loops.lane.var not in n.axes and element_cost(n.stage).expensive
+        for n in evaluation.nodes
     )
 
 
@@ -103,15 +106,26 @@ def _lane_blocks(kernel: CpuKernel, what: Transposed, cell: Cell, rows: Part, ro
     var = kernel.context.bound(Var("lane_block", INDEX), lanes.count)
     at = index(0) if const_int(lanes.count) == 1 else var
     first_row, first_lane = rows.start(row_at), lanes.start(at)
-    tiles = {id(n): kernel.context.registers.new(f"{n.var.name}_tile", lanes.width * rows.width, n.dtype) for n in what.nodes}
-    body = [_stage(kernel, what, n, tiles[id(n)], cell, (first_row, rows.width), (first_lane, lanes.width)) for n in what.nodes]
+    tiles = {
+        id(n): kernel.context.registers.new(f"{n.var.name}_tile", lanes.width * rows.width, n.dtype) for n in what.nodes
+    }
+    body = [
+        _stage(kernel, what, n, tiles[id(n)], cell, (first_row, rows.width), (first_lane, lanes.width))
+        for n in what.nodes
+    ]
     body.append(_compute(kernel, what, tiles, cell, (first_row, rows.width), (first_lane, lanes.width)))
     inside = sequence(body)
     return inside if const_int(lanes.count) == 1 else For(var, index(0), lanes.count, ForKind.SERIAL, inside)
 
 
 def _stage(
-    kernel: CpuKernel, what: Transposed, node: Node, tile: Var, cell: Cell, rows: tuple[Expr, int], lanes: tuple[Expr, int]
+    kernel: CpuKernel,
+    what: Transposed,
+    node: Node,
+    tile: Var,
+    cell: Cell,
+    rows: tuple[Expr, int],
+    lanes: tuple[Expr, int],
 ) -> tirx.Stmt:
     """Copies one operand's tile, each of its lines as one vector."""
     registers = kernel.context.registers
@@ -126,7 +140,12 @@ def _stage(
 
 
 def _compute(
-    kernel: CpuKernel, what: Transposed, tiles: dict[int, Var], cell: Cell, rows: tuple[Expr, int], lanes: tuple[Expr, int]
+    kernel: CpuKernel,
+    what: Transposed,
+    tiles: dict[int, Var],
+    cell: Cell,
+    rows: tuple[Expr, int],
+    lanes: tuple[Expr, int],
 ) -> tirx.Stmt:
     registers = kernel.context.registers
     block = Block(registers, lanes[1])

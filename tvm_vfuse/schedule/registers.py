@@ -8,6 +8,7 @@ simplified across original operators: that is what makes ``exact`` numerics exac
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import tvm
 import tvm_ffi
@@ -18,8 +19,8 @@ from tvm.tirx import AllocBuffer, BufferLoad, BufferStore, For, ForKind, IfThenE
 from tvm_vfuse.graph.indices import INDEX, index
 from tvm_vfuse.graph.stages import dtype_is_float
 
-Expr = tvm.ir.Expr
-Stmt = tirx.Stmt
+Expr: TypeAlias = tvm.ir.Expr
+Stmt: TypeAlias = tirx.Stmt
 
 
 def sequence(statements: Sequence[Stmt]) -> Stmt:
@@ -148,7 +149,11 @@ class Block:
         build(inner)
         body = inner.finish()
         last = self.done[-1] if self.done else None
-        if isinstance(last, IfThenElse) and last.else_case is None and tvm_ffi.structural_equal(last.condition, condition):
+        if (
+            isinstance(last, IfThenElse)
+            and last.else_case is None
+            and tvm_ffi.structural_equal(last.condition, condition)
+        ):
             self.done.pop()
             body = sequence([last.then_case, body])
         self.done.append(IfThenElse(condition, body, None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import tvm
 from tvm.ir import Range, Var
@@ -13,7 +14,7 @@ from tvm_vfuse.graph.indices import INDEX, const_int, equal, flatten, free_vars,
 from tvm_vfuse.graph.placement import Axis, linear_terms
 from tvm_vfuse.graph.stages import Tensor
 
-Expr = tvm.ir.Expr
+Expr: TypeAlias = tvm.ir.Expr
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ def _access(evaluation: Evaluation, tensor: Tensor, idx: Sequence[Expr], node: N
         hidden = {v for d in node.deps for v in d.axes} if node is not None else set()
         if any(a.var in hidden for a in where.axes):
             terms = [
-                tvm.tirx.IntImm(INDEX, -1) if a.var in hidden else t for a, t in zip(where.axes, terms[:-1], strict=True)
+                tvm.tirx.IntImm(INDEX, -1) if a.var in hidden else t
+                for a, t in zip(where.axes, terms[:-1], strict=True)
             ] + [terms[-1]]
     strides = None if terms is None else tuple(where.analyzer.simplify(t) for t in terms[:-1])
     return Access(tensor, axes, strides, store)

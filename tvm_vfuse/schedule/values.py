@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import tvm
 import tvm_ffi
@@ -16,7 +17,7 @@ from tvm_vfuse.graph.evaluate import Node
 from tvm_vfuse.graph.indices import const_int, free_vars, index, substitute
 from tvm_vfuse.schedule.registers import Block, Registers, protect
 
-Expr = tvm.ir.Expr
+Expr: TypeAlias = tvm.ir.Expr
 Expand = Callable[[Call, Callable[[Expr], Expr], Callable[[Expr], Expr]], "Expr | None"]
 FENCED = ("float32", "float64")
 _INTEGER_DIVISION = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)
@@ -161,9 +162,13 @@ class Emitter:
             block.store(buf, checked, wide)
             return
         # The guards are affine, so lanes between two good ones are good: test the ends, then load as a vector.
-        ends = _all([self.simplify(substitute(g, {block.lane: index(e)})) for g in guards for e in (0, block.lanes - 1)])
+        ends = _all(
+            [self.simplify(substitute(g, {block.lane: index(e)})) for g in guards for e in (0, block.lanes - 1)]
+        )
         block.flush()
-        fast = For(block.lane, index(0), index(block.lanes), ForKind.VECTORIZED, block.registers.write(buf, value, block.lane))
+        fast = For(
+            block.lane, index(0), index(block.lanes), ForKind.VECTORIZED, block.registers.write(buf, value, block.lane)
+        )
         other = Var("v", block.lane.ty)
         slow = For(
             other, index(0), index(block.lanes), ForKind.SERIAL,

@@ -47,7 +47,7 @@ class Grouped:
 class BlockRewriter:
     """Rewrites one block; ``grouped`` collects the new functions."""
 
-    def __init__(self, region: Region, plan: FusionPlan, add_function) -> None:  # noqa: ANN001
+    def __init__(self, region: Region, plan: FusionPlan, add_function) -> None:
         self.region, self.plan, self.add_function = region, plan, add_function
         self.expr_of = dict(region.expressions)
         self.replaced: dict[Var, tvm.ir.Expr] = {}
@@ -70,7 +70,7 @@ class BlockRewriter:
             else:
                 self.emit_single(g.members[0])
         for b in block.bindings:
-            if b.var in self.region.aliases and (b.var in live or not isinstance(b.var, relax.DataflowVar)):
+            if b.var in self.region.aliases and b.var in live:
                 self.out.append(relax.VarBinding(b.var, self.subst(self.region.aliases[b.var])))
         return type(block)(self.out)
 
@@ -124,7 +124,9 @@ class BlockRewriter:
             self.out.append(relax.VarBinding(var, call))
             self.expr_of[outputs[0]] = var
         else:
-            result = relax.DataflowVar(f"group{outputs[0]}", ty) if self._is_dataflow() else Var(f"group{outputs[0]}", ty)
+            result = (
+                relax.DataflowVar(f"group{outputs[0]}", ty) if self._is_dataflow() else Var(f"group{outputs[0]}", ty)
+            )
             self.out.append(relax.VarBinding(result, call))
             for number, v in enumerate(outputs):
                 whole = self.region.expressions[v]

@@ -10,6 +10,7 @@ round. A kernel whose stages are known is written anew for such a call::
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import tvm
 import tvm_ffi
@@ -24,7 +25,7 @@ from tvm_vfuse.graph.extract import CALL_TIR, KernelReader
 from tvm_vfuse.graph.indices import INDEX, const_int, index, promote
 from tvm_vfuse.graph.stages import Stage, Tensor
 
-Expr = tvm.ir.Expr
+Expr: TypeAlias = tvm.ir.Expr
 
 
 def respecialize(mod: tvm.IRModule) -> tvm.IRModule:
