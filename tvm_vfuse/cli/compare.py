@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from tvm_vfuse.cli.options import DEFAULT_INPUTS, Shared, json_option, shared_options
+from tvm_vfuse.cli.options import BUILT_IN_DEFAULT, DEFAULT_INPUTS, Shared, json_option, shared_options
 from tvm_vfuse.cli.progress import progress
-from tvm_vfuse.errors import CheckFailed
+from tvm_vfuse.errors import CheckFailed, InputError
 
 
 @click.command()
@@ -27,7 +27,8 @@ def compare(
 ) -> None:
     """Compare kernels, traffic, errors and times of unfused, stock and our kernels.
 
-    Without INPUT the bundled real model runs. A column with a wrong result ends in exit status 1.
+    Without INPUT pretrained models run (those whose packages are installed). A column with a wrong result ends in
+    exit status 1.
     """
     from tvm_vfuse.build import write_json
     from tvm_vfuse.compare import compare_workload
@@ -35,7 +36,7 @@ def compare(
 
     target = shared.target()
     columns = [name.strip() for name in against.split(",") if name.strip()]
-    specs = inputs or DEFAULT_INPUTS
+    specs = inputs or _default_inputs()
     workloads = [shared.load(spec) for spec in specs]
     results = []
     with progress(shared.verbose) as say:
@@ -50,3 +51,18 @@ def compare(
     bad = [row for rows in results for row in rows if row.wrong or (row.failure and row.column != "stock")]
     if bad:
         raise CheckFailed("; ".join(f"{row.input}: {row.column}: {row.failure or 'wrong result'}" for row in bad))
+
+
+def _default_inputs() -> tuple[str, ...]:
+    """The pretrained models that are installed; a built-in network where none is."""
+    from tvm_vfuse.frontend.real_models import locate
+
+    found = []
+    for name in DEFAULT_INPUTS:
+        try:
+            locate(name)
+        except InputError as missing:
+            click.echo(f"note: {missing}", err=True)
+        else:
+            found.append(name)
+    return tuple(found) or (BUILT_IN_DEFAULT,)

@@ -14,8 +14,11 @@ import click
 from tvm_vfuse.errors import InputError
 from tvm_vfuse.options import FusionOptions
 
-DEFAULT_INPUTS = ("resnet18_224",)
-"""What ``compare`` runs when no INPUT is given: the bundled real model."""
+DEFAULT_INPUTS = ("magika", "silero_vad", "mtcnn_onet")
+"""What ``compare`` runs when no INPUT is given: pretrained models that ``make setup`` installs."""
+
+BUILT_IN_DEFAULT = "mobilenet_224"
+"""What it runs where their packages are missing: a real architecture with seeded weights."""
 
 _SHARED = (
     click.option(
