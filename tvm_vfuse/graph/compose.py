@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import tvm
-import tvm_ffi
 from tvm.ir import Var
 
 from tvm_vfuse.errors import Reject
@@ -39,6 +38,7 @@ class Program:
     symbols: tuple[Var, ...]
 
     def producer(self) -> Mapping[int, Stage]:
+        """The stage that makes each tensor, by the tensor's key."""
         return {s.output.key: s for s in self.stages}
 
 
@@ -67,8 +67,7 @@ def compose(members: Sequence[Member], outputs: Sequence[Tensor]) -> Program:
     for number, m in enumerate(members):
         mapped: dict[int, Tensor] = {}
         env: dict[Var, Expr] = dict(zip(m.kernel.scalars, m.scalars, strict=True))
-        params = [m.kernel.tensors[p] for p in m.kernel.params if p in m.kernel.tensors]
-        for mine, theirs in zip(params, m.arguments, strict=True):
+        for mine, theirs in zip(m.kernel.parameters, m.arguments, strict=True):
             mapped[mine.key] = theirs
             _match_shape(mine, theirs, env)
         joints: dict[int, Joint] = {}
@@ -109,18 +108,15 @@ def _rename_joint(joint: Joint, mapped: Mapping[int, Tensor], env: Mapping[Var, 
 
 
 def _match_shape(mine: Tensor, theirs: Tensor, env: dict[Var, Expr]) -> None:
-    if len(mine.shape) != len(theirs.shape) or mine.dtype != theirs.dtype:
-        raise Reject(
-            "shape-mismatch",
-            f"{mine.name} is declared {_show(mine)}, the argument is {_show(theirs)}",
-        )
-    for a, b in zip(mine.shape, theirs.shape, strict=True):
+    """Bind the kernel's shape symbols to the argument's extents (in ``env``); constant extents must agree."""
+    fits = len(mine.shape) == len(theirs.shape) and mine.dtype == theirs.dtype
+    for a, b in zip(mine.shape, theirs.shape, strict=False):
         if isinstance(a, Var):
             env.setdefault(a, b)
-        elif const_int(a) is not None and const_int(b) is not None and const_int(a) != const_int(b):
-            raise Reject("shape-mismatch", f"{mine.name} is declared {_show(mine)}, the argument is {_show(theirs)}")
-        elif const_int(a) is not None and const_int(b) is None:
-            raise Reject("shape-mismatch", f"{mine.name} is static {_show(mine)}, the argument dynamic {_show(theirs)}")
+        elif const_int(a) is not None:
+            fits &= const_int(a) == const_int(b)  # a dynamic argument of a static kernel does not fit either
+    if not fits:
+        raise Reject("shape-mismatch", f"{mine.name} is declared {_show(mine)}, the argument is {_show(theirs)}")
 
 
 def _show(t: Tensor) -> str:
@@ -137,13 +133,3 @@ def _symbols(stages: Sequence[Stage]) -> tuple[Var, ...]:
         for _, e in (*s.spatial, *s.reduce):
             found.update(dict.fromkeys(v for v in sorted(free_vars(e), key=lambda v: v.name) if v not in axes))
     return tuple(found)
-
-
-def structural_key(expr: Expr) -> object:
-    """A hashable key: equal for structurally equal expressions over the same variables."""
-    value = const_int(expr)
-    if value is not None:
-        return value
-    if isinstance(expr, Var):
-        return (expr.name, hash(expr))
-    return tvm_ffi.StructuralKey(expr)

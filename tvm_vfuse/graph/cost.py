@@ -22,8 +22,13 @@ _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.FloorDiv, tirx.Floor
 
 @dataclass(frozen=True)
 class ElementCost:
-    """Operations for one element: ``flops`` counts each arithmetic operation or call once; ``expensive`` the
-    transcendental calls; ``vector_ops`` weighs them (about 20 vector operations an expanded call).
+    """Operations for one element.
+
+    Attributes
+    ----------
+    flops : each arithmetic operation or call counted once
+    expensive : transcendental calls
+    vector_ops : operations weighed (a division 4, a root 6, an expanded transcendental call about 20)
     """
 
     flops: int
@@ -34,24 +39,22 @@ class ElementCost:
 @functools.lru_cache(maxsize=65536)
 def element_cost(stage: Stage) -> ElementCost:
     """Cost of one evaluation of the stage's element (the fold of a reduction included)."""
-    counts = [0, 0, 0.0]
+    weights: list[float] = []
+    expensive: list[Call] = []
 
     def arithmetic(node: object) -> None:
-        # Index arithmetic is integer work of the addressing unit; float dtypes and data of ints count alike.
-        counts[0] += 1
-        counts[2] += 4.0 if isinstance(node, (tirx.Div, tirx.FloorDiv, tirx.FloorMod)) else 1.0
+        weights.append(4.0 if isinstance(node, (tirx.Div, tirx.FloorDiv, tirx.FloorMod)) else 1.0)
 
     def call(node: Call) -> None:
         name = getattr(node.op, "name", "")
-        counts[0] += 1
         if name in CHEAP_CALLS:
-            counts[2] += 1.0
+            weights.append(1.0)
         elif name in MEDIUM_CALLS:
-            counts[2] += 6.0
+            weights.append(6.0)
         else:
-            counts[1] += 1
-            counts[2] += 20.0
+            weights.append(20.0)
+            expensive.append(node)
 
     tvm_ffi.structural_walk(stage.element, [(kind, arithmetic) for kind in _ARITHMETIC] + [(Call, call)], order="post")
     fold = 1 if stage.reduce else 0
-    return ElementCost(counts[0] + fold, counts[1], counts[2] + fold)
+    return ElementCost(len(weights) + fold, len(expensive), sum(weights) + fold)

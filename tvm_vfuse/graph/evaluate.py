@@ -17,14 +17,24 @@ from tvm import tirx
 from tvm.ir import Call, TensorLoad, Var
 
 from tvm_vfuse.errors import Reject
-from tvm_vfuse.graph.compose import Program, structural_key
+from tvm_vfuse.graph.axes import Axis, Placement, linear_terms
+from tvm_vfuse.graph.compose import Program
 from tvm_vfuse.graph.cost import element_cost
-from tvm_vfuse.graph.indices import INDEX, const_int, equal, free_vars, product, promote
-from tvm_vfuse.graph.placement import Axis, Placement, linear_terms, place
+from tvm_vfuse.graph.indices import (
+    IF_THEN_ELSE,
+    INDEX,
+    const_int,
+    equal,
+    free_vars,
+    has_load,
+    product,
+    promote,
+    structural_key,
+)
+from tvm_vfuse.graph.placement import place
 from tvm_vfuse.graph.stages import Stage, Tensor
 
 Expr: TypeAlias = tvm.ir.Expr
-IF_THEN_ELSE = "prim.if_then_else"
 MAX_NODES = 20_000
 
 
@@ -283,13 +293,13 @@ class _Point:
     def index_of(self, expr: Expr, env: dict[Var, Expr], guards: tuple[Expr, ...], stage: Stage) -> Expr:
         if isinstance(expr, Var) and expr in env:
             return env[expr]
-        if _has_load(expr):
+        if has_load(expr):
             expr = self.rewrite(expr, env, guards, stage)
             return self.analyzer.simplify(promote(expr))
         return self.analyzer.simplify(promote(expr, env))
 
     def branch(self, cond: Expr, yes: Expr, no: Expr, env: dict, guards: tuple[Expr, ...], stage: Stage) -> Expr:
-        if _has_load(cond):
+        if has_load(cond):
             parts = [self.rewrite(e, env, guards, stage) for e in (cond, yes, no)]
             return tirx.Select(*parts)
         known = self.analyzer.simplify(negate_le(promote(cond, env)))
@@ -311,12 +321,6 @@ def negate_le(expr: Expr) -> Expr:
         [(tirx.LE, lambda x: tirx.Not(tirx.LT(x.b, x.a))), (tirx.GE, lambda x: tirx.Not(tirx.LT(x.a, x.b)))],
         order="post",
     )
-
-
-def _has_load(expr: Expr) -> bool:
-    hit: list[int] = []
-    tvm_ffi.structural_walk(expr, [(TensorLoad, lambda _: hit.append(1))], order="post")
-    return bool(hit)
 
 
 # ---------------------------------------------------------------------------------- what it costs

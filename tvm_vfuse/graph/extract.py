@@ -11,10 +11,11 @@ from tvm.ir import Var
 
 from tvm_vfuse.errors import Reject
 from tvm_vfuse.graph.access import Traits, traits_of
+from tvm_vfuse.graph.blocks import read_kernel
 from tvm_vfuse.graph.compose import Member, Program, compose
 from tvm_vfuse.graph.indices import const_int
 from tvm_vfuse.graph.model import Graph, Operator, Value
-from tvm_vfuse.graph.stages import Kernel, Tensor, read_kernel
+from tvm_vfuse.graph.stages import Kernel, Tensor
 
 UNKNOWN_EXTENT = 1024
 CALL_TIR = "relax.call_tir"

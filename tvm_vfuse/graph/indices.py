@@ -16,7 +16,8 @@ from tvm.tirx import IntImm
 
 Expr: TypeAlias = tvm.ir.Expr
 INDEX = "int64"
-LARGEST_DIM = 1 << 40
+IF_THEN_ELSE = "prim.if_then_else"
+LARGEST_EXTENT = 2**31 - 1  # of a shape symbol
 
 _BINARY: dict[type, Callable[[Expr, Expr], Expr]] = {
     tirx.Add: operator.add,
@@ -69,7 +70,7 @@ def promote(expr: Expr, env: Mapping[Var, Expr] | None = None) -> Expr:
         return promote(expr.value, env)
     if str(expr.ty) == "bool" or isinstance(expr, TensorLoad):
         return substitute(expr, env) if str(expr.ty) in (INDEX, "bool") else tirx.Cast(INDEX, substitute(expr, env))
-    if isinstance(expr, Call) and getattr(expr.op, "name", "") == "prim.if_then_else":
+    if isinstance(expr, Call) and getattr(expr.op, "name", "") == IF_THEN_ELSE:
         return tirx.if_then_else(*(promote(e, env) for e in expr.args))
     done = substitute(expr, env)
     return done if str(done.ty) == INDEX else tirx.Cast(INDEX, done)
@@ -94,6 +95,13 @@ def contains(expr: Expr, variables: set[Var]) -> bool:
     return bool(variables) and bool(free_vars(expr) & variables)
 
 
+def has_load(expr: Expr) -> bool:
+    """True if ``expr`` reads a tensor: an index that does is known at run time only."""
+    hit: list[TensorLoad] = []
+    tvm_ffi.structural_walk(expr, [(TensorLoad, hit.append)], order="post")
+    return bool(hit)
+
+
 @functools.lru_cache(maxsize=1 << 16)
 def free_vars(expr: Expr) -> frozenset[Var]:
     """Variables in ``expr``; never iterate over the result where order matters."""
@@ -102,7 +110,18 @@ def free_vars(expr: Expr) -> frozenset[Var]:
     return frozenset(found)
 
 
+def structural_key(expr: Expr) -> object:
+    """A hashable key: equal for structurally equal expressions over the same variables."""
+    value = const_int(expr)
+    if value is not None:
+        return value
+    if isinstance(expr, Var):
+        return (expr.name, hash(expr))
+    return tvm_ffi.StructuralKey(expr)
+
+
 def product(extents: Sequence[Expr]) -> Expr:
+    """Number of points of a box with these extents, as a 64-bit expression (1 for no extents)."""
     out = index(1)
     for e in extents:
         out = out * e
@@ -139,5 +158,5 @@ def new_analyzer(symbols: Sequence[Var] = ()) -> Analyzer:
     """An analyzer that knows the shape symbols to be positive."""
     analyzer = Analyzer()
     for s in symbols:
-        analyzer.bind(s, tvm.ir.Range(IntImm(str(s.ty), 1), IntImm(str(s.ty), min(LARGEST_DIM, 2**31 - 1))))
+        analyzer.bind(s, tvm.ir.Range(IntImm(str(s.ty), 1), IntImm(str(s.ty), LARGEST_EXTENT)))
     return analyzer

@@ -9,10 +9,11 @@ from tvm.s_tir import SBlock, SBlockRealize
 
 from tvm_vfuse.device import CpuDevice
 from tvm_vfuse.errors import Reject
+from tvm_vfuse.graph.blocks import read_kernel
 from tvm_vfuse.graph.compose import Program, program_of
 from tvm_vfuse.graph.evaluate import Evaluation, evaluate
 from tvm_vfuse.graph.indices import new_analyzer
-from tvm_vfuse.graph.stages import Kernel, read_kernel
+from tvm_vfuse.graph.stages import Kernel
 from tvm_vfuse.options import FusionOptions
 from tvm_vfuse.schedule.cpu_choice import Loops, choose_loops, default_tile
 from tvm_vfuse.schedule.cpu_kernel import CpuKernel

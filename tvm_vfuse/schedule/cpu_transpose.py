@@ -17,10 +17,10 @@ from tvm import tirx
 from tvm.ir import Var
 from tvm.tirx import BufferLoad, For, ForKind
 
+from tvm_vfuse.graph.axes import Axis
 from tvm_vfuse.graph.cost import element_cost
 from tvm_vfuse.graph.evaluate import Evaluation, Node
 from tvm_vfuse.graph.indices import INDEX, const_int, index
-from tvm_vfuse.graph.placement import Axis
 from tvm_vfuse.schedule.registers import Block, sequence
 from tvm_vfuse.schedule.strides import Access, accesses
 from tvm_vfuse.schedule.values import Cell

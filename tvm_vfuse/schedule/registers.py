@@ -17,7 +17,6 @@ from tvm.ir import Var
 from tvm.tirx import AllocBuffer, BufferLoad, BufferStore, For, ForKind, IfThenElse, SeqStmt
 
 from tvm_vfuse.graph.indices import INDEX, index
-from tvm_vfuse.graph.stages import dtype_is_float
 
 Expr: TypeAlias = tvm.ir.Expr
 Stmt: TypeAlias = tirx.Stmt
@@ -173,7 +172,7 @@ def protect(value: Expr, hold: Callable[[Expr], Expr]) -> Expr:
     """
 
     def visit(node: Expr) -> Expr:
-        if dtype_is_float(str(node.a.ty)) and tvm_ffi.structural_equal(node.a, node.b):
+        if str(node.a.ty).startswith(("float", "bfloat")) and tvm_ffi.structural_equal(node.a, node.b):
             return type(node)(node.a, hold(node.b))
         return node
 
