@@ -82,7 +82,8 @@ def _axes_of(program: Program, anchor: Stage, factors: dict[int, list[int]]) -> 
         parts = [index(f) for f in factors[number]] if number in factors else [extent]
         mine = [Axis(Var(f"{kind}{len(kinds[kind]) + i}", INDEX), e, number) for i, e in enumerate(parts)]
         kinds[kind] += mine
-        env[v] = mine[0].var if len(mine) == 1 else flatten([a.var for a in mine], parts)
+        # An axis of one point is 0 wherever it stands, so that one element is not taken for two.
+        env[v] = index(0) if const_int(extent) == 1 else flatten([a.var for a in mine], parts)
     space, reduce = tuple(kinds["s"]), tuple(kinds["k"])
     if not (space or reduce):
         space = (Axis(Var("s0", INDEX), index(1)),)  # scalars: one point

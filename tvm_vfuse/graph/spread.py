@@ -223,6 +223,9 @@ class Spread:
             return True
         if any(contains(p, reduce) for p in place):
             return False
+        mine, ours = [e for _, e in stage.reduce], [a.extent for a in self.where.reduce]
+        if not equal(product(mine), product(ours), self.where.analyzer):
+            return False  # each of its elements would be folded more than once
         space = {a.var for a in self.where.space}
         return not any(contains(env[v], space) for v, _ in stage.reduce)
 
