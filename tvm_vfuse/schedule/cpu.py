@@ -11,8 +11,9 @@ from tvm_vfuse.device import CpuDevice
 from tvm_vfuse.errors import Reject
 from tvm_vfuse.graph.blocks import read_kernel
 from tvm_vfuse.graph.compose import Program, program_of
-from tvm_vfuse.graph.evaluate import Evaluation, evaluate
+from tvm_vfuse.graph.evaluate import evaluate
 from tvm_vfuse.graph.indices import new_analyzer
+from tvm_vfuse.graph.nodes import Evaluation
 from tvm_vfuse.graph.stages import Kernel
 from tvm_vfuse.options import FusionOptions
 from tvm_vfuse.schedule.cpu_choice import Loops, choose_loops, default_tile

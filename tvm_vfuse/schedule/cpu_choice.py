@@ -10,8 +10,8 @@ from tvm.ir import Var
 from tvm_vfuse.device import CpuDevice
 from tvm_vfuse.graph.axes import Axis
 from tvm_vfuse.graph.cost import element_cost
-from tvm_vfuse.graph.evaluate import Evaluation
 from tvm_vfuse.graph.indices import free_vars
+from tvm_vfuse.graph.nodes import Evaluation
 from tvm_vfuse.schedule.strides import Access, accesses
 from tvm_vfuse.schedule.tile import TileConfig
 

@@ -33,8 +33,8 @@ from tvm.ir import Var
 from tvm.tirx import BufferLoad, BufferStore, For, ForKind, IfThenElse
 
 from tvm_vfuse.graph.axes import Axis
-from tvm_vfuse.graph.evaluate import Evaluation, Node, Store
 from tvm_vfuse.graph.indices import INDEX, const_int, free_vars, index, product, unravel
+from tvm_vfuse.graph.nodes import Evaluation, Node, Store
 from tvm_vfuse.schedule.cpu_choice import Loops, window_axes
 from tvm_vfuse.schedule.cpu_transpose import build_tiles, find_transposed
 from tvm_vfuse.schedule.parking import Parking, park

@@ -19,8 +19,8 @@ from tvm.tirx import BufferLoad, For, ForKind
 
 from tvm_vfuse.graph.axes import Axis
 from tvm_vfuse.graph.cost import element_cost
-from tvm_vfuse.graph.evaluate import Evaluation, Node
 from tvm_vfuse.graph.indices import INDEX, const_int, index
+from tvm_vfuse.graph.nodes import Evaluation, Node
 from tvm_vfuse.schedule.registers import Block, sequence
 from tvm_vfuse.schedule.strides import Access, accesses
 from tvm_vfuse.schedule.values import Cell

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from tvm.ir import Var
 
 from tvm_vfuse.graph.cost import element_cost
-from tvm_vfuse.graph.evaluate import Evaluation, Node, Store
 from tvm_vfuse.graph.indices import free_vars
+from tvm_vfuse.graph.nodes import Evaluation, Node, Store
 
 
 @dataclass

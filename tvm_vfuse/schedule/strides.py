@@ -10,8 +10,8 @@ import tvm
 from tvm.ir import Range, Var
 
 from tvm_vfuse.graph.axes import Axis, linear_terms
-from tvm_vfuse.graph.evaluate import Evaluation, Node
 from tvm_vfuse.graph.indices import INDEX, const_int, equal, flatten, free_vars, index, substitute
+from tvm_vfuse.graph.nodes import Evaluation, Node
 from tvm_vfuse.graph.stages import Tensor
 
 Expr: TypeAlias = tvm.ir.Expr

@@ -13,8 +13,8 @@ from tvm.ir import Call, Range, TensorLoad, Var
 from tvm.sym import Analyzer
 from tvm.tirx import BufferLoad, For, ForKind, IfThenElse
 
-from tvm_vfuse.graph.evaluate import Node
 from tvm_vfuse.graph.indices import const_int, free_vars, index, substitute
+from tvm_vfuse.graph.nodes import Node
 from tvm_vfuse.schedule.registers import Block, Registers, protect
 
 Expr: TypeAlias = tvm.ir.Expr
