@@ -16,7 +16,7 @@ from tvm import relax, tirx
 
 from tvm_vfuse.device import CpuDevice, cpu_device
 from tvm_vfuse.errors import InputError, Reject
-from tvm_vfuse.graph.extract import Region
+from tvm_vfuse.graph.region import Region
 from tvm_vfuse.legality.verdict import Verdict
 from tvm_vfuse.options import FusionOptions
 from tvm_vfuse.plan.directives import apply_directives, check_names

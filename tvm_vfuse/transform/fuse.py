@@ -9,7 +9,8 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir import Var
 
-from tvm_vfuse.graph.extract import KernelReader, Region, extract
+from tvm_vfuse.graph.extract import KernelReader, extract
+from tvm_vfuse.graph.region import Region
 from tvm_vfuse.plan.model import FusionPlan, Group
 from tvm_vfuse.transform.group import BlockRewriter
 

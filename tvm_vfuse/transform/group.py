@@ -27,7 +27,7 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import Var
 
-from tvm_vfuse.graph.extract import Region
+from tvm_vfuse.graph.region import Region
 from tvm_vfuse.plan.model import FusionPlan, Group
 
 PREFIX = "vfuse"

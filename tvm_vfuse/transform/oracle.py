@@ -8,9 +8,9 @@ from tvm_vfuse.device import CpuDevice
 from tvm_vfuse.errors import Reject
 from tvm_vfuse.graph.axes import Axis
 from tvm_vfuse.graph.cost import element_cost
-from tvm_vfuse.graph.extract import Region
 from tvm_vfuse.graph.indices import const_int
 from tvm_vfuse.graph.nodes import Evaluation, Node
+from tvm_vfuse.graph.region import Region
 from tvm_vfuse.graph.repeats import is_injective, loop_axes
 from tvm_vfuse.legality.verdict import Facts, Verdict
 from tvm_vfuse.schedule.cpu import CpuPlan, plan_cpu

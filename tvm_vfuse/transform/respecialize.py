@@ -20,8 +20,9 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import BufferLoad, BufferStore, For, ForKind, IterVar
 
 from tvm_vfuse.errors import Reject
+from tvm_vfuse.graph.bindings import is_call_tir, known_shape, output_types, scalars_of
 from tvm_vfuse.graph.compose import Member, Program, compose
-from tvm_vfuse.graph.extract import CALL_TIR, KernelReader
+from tvm_vfuse.graph.extract import KernelReader
 from tvm_vfuse.graph.indices import INDEX, const_int, index, promote
 from tvm_vfuse.graph.stages import Stage, Tensor
 
@@ -36,16 +37,14 @@ def respecialize(mod: tvm.IRModule) -> tvm.IRModule:
     made: dict[object, tvm.ir.GlobalVar] = {}
 
     def visit(call: tvm.ir.Call) -> tvm.ir.Expr:
-        if getattr(call.op, "name", "") != CALL_TIR or not isinstance(call.args[1], tvm.ir.Tuple):
+        if not is_call_tir(call) or not isinstance(call.args[1], tvm.ir.Tuple):
             return call
         tensors = _argument_tensors(call)
         if tensors is None or _fits(work[call.args[0]], tensors):
             return call
-        scalars = [f for f in call.args[1].fields if tvm.ir.is_prim_expr(f)]
-        scalars += list(call.args[2].values) if len(call.args) > 2 else []
         try:
             kernel, _ = reader(call.args[0])
-            if scalars or kernel.scalars or any(s.joint for s in kernel.stages):
+            if scalars_of(call) or kernel.scalars or any(s.joint for s in kernel.stages):
                 return call
             program = compose([Member(kernel, tuple(tensors))], tensors[len(tensors) - len(kernel.outputs) :])
         except (Reject, ValueError):
@@ -69,15 +68,14 @@ def respecialize(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _argument_tensors(call: tvm.ir.Call) -> list[Tensor] | None:
+    """A tensor for each buffer parameter (a variable passed twice is two of them), or None for an unknown rank."""
     fields = [f for f in call.args[1].fields if not tvm.ir.is_prim_expr(f)]
-    outs = call.ty_args[0]
-    types = [f.ty for f in fields] + (list(outs.fields) if isinstance(outs, tvm.ir.TupleType) else [outs])
     out = []
-    for number, ty in enumerate(types):
-        if not isinstance(ty, relax.TensorType) or ty.shape is None or not hasattr(ty.shape, "values"):
+    for number, ty in enumerate([*(f.ty for f in fields), *output_types(call)]):
+        shape = known_shape(ty)
+        if shape is None:
             return None
-        out.append(Tensor(number, f"t{number}", tuple(promote(s) for s in ty.shape.values), str(ty.dtype)))
-    # The same variable twice is one tensor to the reader, but two parameters here.
+        out.append(Tensor(number, f"t{number}", tuple(map(promote, shape)), str(ty.dtype)))
     return out
 
 
