@@ -110,6 +110,15 @@ def test_a_reader_that_is_no_kernel_is_enough_to_leave_it():
     assert clones(search(graph, oracle, MACHINE, DEFAULT)) == {}
 
 
+def test_nothing_is_computed_again_beside_a_tensor_without_elements():
+    """The rules of legality hold for what is computed again, too."""
+    ops = [Op("p", "x"), Op("m", "p empty", "stretch"), Op("n", "p v", "contraction")]
+    graph = make_graph(ops, {"empty": (0, 64)})
+    assert clones(search(graph, only_cloned(graph), MACHINE, DEFAULT)) == {}
+    full = make_graph(ops, {"empty": (1, 64)})
+    assert clones(search(full, only_cloned(full), MACHINE, DEFAULT)) == {"m": ["p"], "n": ["p"]}
+
+
 def test_the_group_size_counts_what_is_computed_again():
     graph = two_readers()
     assert clones(search(graph, only_cloned(graph), MACHINE, FusionOptions(max_group_size=1))) == {}

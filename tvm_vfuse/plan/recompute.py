@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tvm_vfuse.graph.model import Graph
+from tvm_vfuse.legality.candidate import Candidate
+from tvm_vfuse.legality.rules import shapes_are_nonempty
 from tvm_vfuse.legality.verdict import Facts, Oracle
 from tvm_vfuse.options import FusionOptions
 from tvm_vfuse.plan.model import Group
@@ -41,7 +43,9 @@ def clone_cheap_producers(
             if options.max_group_size is not None and len(both) > options.max_group_size:
                 break
             clones = tuple(sorted({*groups[r].clones, *g.members}))
-            verdict = oracle(groups[r].members, clones)
+            verdict = shapes_are_nonempty(Candidate(graph, g.members, groups[r].all_members), oracle)
+            if verdict.legal:
+                verdict = oracle(groups[r].members, clones)
             if not verdict.legal:
                 break
             done[r] = Group(groups[r].members, clones, verdict.facts)
