@@ -17,7 +17,7 @@ from tvm_vfuse.graph.nodes import Evaluation
 from tvm_vfuse.graph.stages import Kernel
 from tvm_vfuse.options import FusionOptions
 from tvm_vfuse.schedule.cpu_choice import Loops, choose_loops, default_tile
-from tvm_vfuse.schedule.cpu_kernel import CpuKernel
+from tvm_vfuse.schedule.cpu_kernel import build_body
 from tvm_vfuse.schedule.parking import park
 from tvm_vfuse.schedule.strides import collapse
 from tvm_vfuse.schedule.tile import TileConfig
@@ -39,8 +39,7 @@ class CpuPlan:
     @property
     def scratch(self) -> frozenset[int]:
         """Identities of the nodes that the kernel keeps a row of in memory."""
-        inner = {a.var for a in self.loops.inner} | ({self.loops.lane.var} if self.loops.lane_in_reduce else set())
-        return frozenset(park(self.evaluation, inner).scratch)
+        return frozenset(park(self.evaluation, self.loops.inner_vars).scratch)
 
     @property
     def template(self) -> str:
@@ -105,7 +104,7 @@ def build_cpu(func: tirx.PrimFunc, kernel: Kernel, plan: CpuPlan, options: Fusio
         expand=expand if options.math == "vector" else None,
         contract=options.numerics == "fast",
     )
-    body = CpuKernel(plan.evaluation, plan.loops, plan.tile, context).build()
+    body = build_body(plan.evaluation, plan.loops, plan.tile, context)
     attrs = {k: v for k, v in (func.attrs or {}).items() if k != "op_pattern"}
     root = SBlock([], [], [], "root", body)  # TVM's lowering passes expect a root block
     out = tirx.PrimFunc(list(func.params), SBlockRealize([], True, root), func.ret_type)

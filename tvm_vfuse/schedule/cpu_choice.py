@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from tvm.ir import Var
 
@@ -12,6 +13,7 @@ from tvm_vfuse.graph.axes import Axis
 from tvm_vfuse.graph.cost import element_cost
 from tvm_vfuse.graph.indices import free_vars
 from tvm_vfuse.graph.nodes import Evaluation
+from tvm_vfuse.graph.sizes import dtype_bits
 from tvm_vfuse.schedule.strides import Access, accesses
 from tvm_vfuse.schedule.tile import TileConfig
 
@@ -19,7 +21,6 @@ SMALL_WORK = 1 << 15  # vector operations; below this a thread launch (2-21 us m
 LONG, HUGE = 100, 4000  # values of a group: long chains want several vectors, huge ones a short compile time
 LONGEST_WINDOW = 8
 MANY_STREAMS, STREAM_BYTES = 48, 512  # inputs beyond which each is read in runs of so many bytes (200 inputs: 1.2 x)
-UNKNOWN_EXTENT = 1024  # what a symbolic extent counts as in heuristics
 STRIDED = 0.15  # relative speed of a strided vector access (one element a line), measured on Zen 3
 ACCUMULATORS = 12  # vector registers that may hold accumulators: 16 less operands (measured: 14 spill on AVX2)
 
@@ -43,9 +44,11 @@ class Loops:
     inner: tuple[Axis, ...]
     lane_in_reduce: bool
 
-
-def size(axis: Axis) -> int:
-    return UNKNOWN_EXTENT if axis.size is None else axis.size
+    @cached_property
+    def inner_vars(self) -> frozenset[Var]:
+        """Variables of the axes that are walked inside a row."""
+        lane = {self.lane.var} if self.lane_in_reduce else set()
+        return frozenset({a.var for a in self.inner} | lane)
 
 
 def choose_loops(evaluation: Evaluation) -> Loops:
@@ -58,7 +61,7 @@ def choose_loops(evaluation: Evaluation) -> Loops:
             raise AssertionError("an elementwise group has at least one axis")
         rows = tuple(a for a in where.order if a is not lane)
         return Loops(lane, None, rows, (), True)
-    long = [a for a in where.axes if size(a) >= 4] or list(where.axes)
+    long = [a for a in where.axes if a.assumed >= 4] or list(where.axes)
     lane = _best_lane(evaluation, tuple(long), where.axes)
     in_reduce = lane in where.reduce
     inner = tuple(sorted((a for a in where.reduce if a is not lane), key=lambda a: order[a.var]))
@@ -73,7 +76,7 @@ def _best_lane(evaluation: Evaluation, candidates: tuple[Axis, ...], axes: tuple
     inner_first = {a.var: i for i, a in enumerate(evaluation.placement.order)}
 
     def score(axis: Axis) -> tuple[float, int]:
-        filled = min(size(axis), 16) / 16
+        filled = min(axis.assumed, 16) / 16
         return (
             sum(_weight(a, evaluation) * _speed(a, position[axis.var]) for a in found) * filled,
             inner_first[axis.var],
@@ -84,7 +87,7 @@ def _best_lane(evaluation: Evaluation, candidates: tuple[Axis, ...], axes: tuple
 
 def _weight(access: Access, evaluation: Evaluation) -> float:
     """How often the access runs, on a log scale that keeps one huge tensor from hiding the others."""
-    points = math.prod(size(a) for a in evaluation.placement.axes if a.var in access.axes)
+    points = math.prod(a.assumed for a in evaluation.placement.axes if a.var in access.axes)
     return 1.0 + math.log2(1 + points)
 
 
@@ -97,27 +100,27 @@ def _tile_axis(evaluation: Evaluation, lane: Axis) -> Axis | None:
     """A space axis that the vector loads inside the reduction do not depend on: they are then read once a tile."""
     where = evaluation.placement
     reduce = {a.var for a in where.reduce}
-    if math.prod(size(a) for a in where.reduce) < 8:
+    if math.prod(a.assumed for a in where.reduce) < 8:
         return None
     vectors = [n for n in evaluation.nodes if n.kind == "load" and lane.var in n.axes and n.axes & reduce]
     if not vectors:
         return None
-    free = [a for a in where.space if a is not lane and size(a) > 1 and not any(a.var in n.axes for n in vectors)]
-    return max(free, key=size) if free else None
+    free = [a for a in where.space if a is not lane and a.assumed > 1 and not any(a.var in n.axes for n in vectors)]
+    return max(free, key=lambda a: a.assumed) if free else None
 
 
 def default_tile(evaluation: Evaluation, loops: Loops, device: CpuDevice) -> TileConfig:
     """Lanes from the vector width and the accumulators that fit the registers."""
-    narrow = min((_bits(n.dtype) for n in evaluation.nodes if n.dtype != "bool"), default=32)
+    narrow = min((dtype_bits(n.dtype) for n in evaluation.nodes if n.dtype != "bool"), default=32)
     vector = max(4, device.vector_bits // max(32, narrow))
     reductions = max(1, len(evaluation.reductions))
     extent = loops.lane.size
-    work, points = _work(evaluation), math.prod(size(a) for a in evaluation.placement.axes)
+    work, points = _work(evaluation), math.prod(a.assumed for a in evaluation.placement.axes)
     parallel = work >= SMALL_WORK
     serial_below = int(SMALL_WORK * points / max(work, 1.0))
     if loops.tile is not None:
         most = 1 if window_axes(evaluation, loops) else 4
-        unroll, lanes = _register_tile(size(loops.tile), extent, vector, reductions, most)
+        unroll, lanes = _register_tile(loops.tile.assumed, extent, vector, reductions, most)
         return TileConfig(lanes, unroll, 0, parallel, serial_below)
     lanes = vector * _vectors(evaluation, loops, reductions)
     if extent is not None and extent < lanes:
@@ -128,7 +131,7 @@ def default_tile(evaluation: Evaluation, loops: Loops, device: CpuDevice) -> Til
 def _vectors(evaluation: Evaluation, loops: Loops, reductions: int) -> int:
     """Vector registers that one statement spans: enough to hide latency, few enough to keep values in registers."""
     values = sum(1 for n in evaluation.nodes if n.kind != "load")
-    widest = max((_bits(n.dtype) for n in evaluation.nodes), default=32)
+    widest = max((dtype_bits(n.dtype) for n in evaluation.nodes), default=32)
     if values > HUGE:
         return 1
     if sum(1 for n in evaluation.nodes if n.kind == "load") > MANY_STREAMS and not evaluation.reductions:
@@ -149,13 +152,13 @@ def window_axes(evaluation: Evaluation, loops: Loops) -> set[Var]:
         for g in n.guards:
             if n.kind == "load" and loops.lane.var in free_vars(g):
                 found |= {
-                    a.var for a in evaluation.placement.reduce if a.var in free_vars(g) and size(a) <= LONGEST_WINDOW
+                    a.var for a in evaluation.placement.reduce if a.var in free_vars(g) and a.assumed <= LONGEST_WINDOW
                 }
     return found if loops.lane.size is not None else set()
 
 
 def _long_walk(evaluation: Evaluation) -> bool:
-    return math.prod(size(a) for a in evaluation.placement.reduce) >= 16
+    return math.prod(a.assumed for a in evaluation.placement.reduce) >= 16
 
 
 def _register_tile(rows: int, extent: int | None, vector: int, reductions: int, most: int = 4) -> tuple[int, int]:
@@ -179,15 +182,10 @@ def _register_tile(rows: int, extent: int | None, vector: int, reductions: int, 
     return best[1], best[2]
 
 
-def _bits(dtype: str) -> int:
-    digits = "".join(c for c in dtype if c.isdigit())
-    return 8 if dtype == "bool" else int(digits[:2] or 32) if not dtype.startswith("float8") else 8
-
-
 def _chunk(loops: Loops, lanes: int) -> int:
     """Lane blocks of one task where there are too few rows to feed the threads."""
-    rows = math.prod(size(a) for a in loops.rows)
-    if rows >= 64 or size(loops.lane) < 4 * lanes:
+    rows = math.prod(a.assumed for a in loops.rows)
+    if rows >= 64 or loops.lane.assumed < 4 * lanes:
         return 0
     return max(1, 8192 // lanes)
 
@@ -199,6 +197,6 @@ def _work(evaluation: Evaluation) -> float:
     work = 0.0
     for n in evaluation.nodes:
         inside = n.kind == "reduce" or n.axes & reduce
-        points = math.prod(size(a) for a in (where.axes if inside else where.space))
+        points = math.prod(a.assumed for a in (where.axes if inside else where.space))
         work += points * (1.0 if n.stage is None else element_cost(n.stage).vector_ops)
     return work / 8

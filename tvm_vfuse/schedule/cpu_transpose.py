@@ -10,7 +10,7 @@ each tile of 16 x 8 points::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import tvm
 from tvm import tirx
@@ -21,13 +21,13 @@ from tvm_vfuse.graph.axes import Axis
 from tvm_vfuse.graph.cost import element_cost
 from tvm_vfuse.graph.indices import INDEX, const_int, index
 from tvm_vfuse.graph.nodes import Evaluation, Node
+from tvm_vfuse.graph.sizes import dtype_bytes
+from tvm_vfuse.schedule.cpu_choice import Loops
+from tvm_vfuse.schedule.cpu_loops import LoopWriter, Part, split
+from tvm_vfuse.schedule.levels import Levels
 from tvm_vfuse.schedule.registers import Block, sequence
 from tvm_vfuse.schedule.strides import Access, accesses
 from tvm_vfuse.schedule.values import Cell
-
-if TYPE_CHECKING:
-    from tvm_vfuse.schedule.cpu_choice import Loops
-    from tvm_vfuse.schedule.cpu_kernel import CpuKernel, Part
 
 Expr: TypeAlias = tvm.ir.Expr
 TILE_ROWS = 16  # one cache line of 32-bit elements
@@ -78,86 +78,83 @@ def _hoists_work(evaluation: Evaluation, loops: Loops) -> bool:
 
 def tile_lanes(transposed: Transposed) -> int:
     """Lanes of a tile: the largest power of two whose tile stays on the stack (less than 1024 B, TVM's limit)."""
-    widest = max(tvm.DataType(n.dtype).bits // 8 or 1 for n in transposed.nodes)
+    widest = max(dtype_bytes(n.dtype) for n in transposed.nodes)
     lanes = 4
     while 2 * lanes * TILE_ROWS * widest < STACK_BYTES:
         lanes *= 2
     return lanes
 
 
-def build_tiles(kernel: CpuKernel, transposed: Transposed) -> tirx.Stmt:
+def build_tiles(levels: Levels, writer: LoopWriter, transposed: Transposed) -> tirx.Stmt:
     """The whole kernel, tile by tile."""
-    from tvm_vfuse.schedule.cpu_kernel import split
-
-    rows = [a for a in kernel.loops.rows if a is not transposed.axis]
+    loops, analyzer = levels.loops, writer.analyzer
+    others = [a for a in loops.rows if a is not transposed.axis]
     out = []
-    for part in split(transposed.axis, TILE_ROWS, kernel.analyzer):
+    for rows in split(transposed.axis, TILE_ROWS, analyzer):
 
-        def body(at: list[Expr], part: Part = part) -> tirx.Stmt:
-            cell = Cell(dict(zip((a.var for a in rows), at, strict=False)))
-            lanes = split(kernel.loops.lane, tile_lanes(transposed), kernel.analyzer)
-            return sequence([_lane_blocks(kernel, transposed, cell, part, at[-1], p) for p in lanes])
+        def body(at: list[Expr], rows: Part = rows) -> tirx.Stmt:
+            cell = Cell(dict(zip((a.var for a in others), at, strict=False)))
+            row = rows.start(at[-1])
 
-        out.append(kernel.task_loop([*(a.extent for a in rows), part.count], body))
+            def tiles(lanes: Part) -> tirx.Stmt:
+                def tile(number: Expr) -> tirx.Stmt:
+                    return _Tile(levels, transposed, cell, row, rows.width, lanes.start(number), lanes.width).build()
+
+                return writer.blocks(lanes.count, tile)
+
+            return sequence([tiles(p) for p in split(loops.lane, tile_lanes(transposed), analyzer)])
+
+        out.append(writer.tasks([*(a.extent for a in others), rows.count], body))
     return sequence(out)
 
 
-def _lane_blocks(kernel: CpuKernel, what: Transposed, cell: Cell, rows: Part, row_at: Expr, lanes: Part) -> tirx.Stmt:
-    var = kernel.context.bound(Var("lane_block", INDEX), lanes.count)
-    at = index(0) if const_int(lanes.count) == 1 else var
-    first_row, first_lane = rows.start(row_at), lanes.start(at)
-    tiles = {
-        id(n): kernel.context.registers.new(f"{n.var.name}_tile", lanes.width * rows.width, n.dtype) for n in what.nodes
-    }
-    body = [
-        _stage(kernel, what, n, tiles[id(n)], cell, (first_row, rows.width), (first_lane, lanes.width))
-        for n in what.nodes
-    ]
-    body.append(_compute(kernel, what, tiles, cell, (first_row, rows.width), (first_lane, lanes.width)))
-    inside = sequence(body)
-    return inside if const_int(lanes.count) == 1 else For(var, index(0), lanes.count, ForKind.SERIAL, inside)
+@dataclass(frozen=True)
+class _Tile:
+    """One tile: ``rows`` x ``lanes`` points from (``row``, ``lane``) on."""
 
+    levels: Levels
+    what: Transposed
+    cell: Cell
+    row: Expr
+    rows: int
+    lane: Expr
+    lanes: int
 
-def _stage(
-    kernel: CpuKernel,
-    what: Transposed,
-    node: Node,
-    tile: Var,
-    cell: Cell,
-    rows: tuple[Expr, int],
-    lanes: tuple[Expr, int],
-) -> tirx.Stmt:
-    """Copies one operand's tile, each of its lines as one vector."""
-    registers = kernel.context.registers
-    block = Block(registers, rows[1])
-    kernel.context.bound(block.lane, rows[1])
-    j = kernel.context.bound(Var("j", INDEX), lanes[1])
-    here = cell.inside({what.axis.var: rows[0] + block.lane, kernel.loops.lane.var: lanes[0] + j})
-    source = kernel.context.buffers[node.tensor.key]
-    value = BufferLoad(source, kernel.emitter.place(node.index, node.deps, block, here))
-    block.vector(registers.write(tile, value, j * rows[1] + block.lane))
-    return For(j, index(0), index(lanes[1]), ForKind.SERIAL, block.finish())
+    def build(self) -> tirx.Stmt:
+        registers = self.levels.context.registers
+        size = self.lanes * self.rows
+        staged = [(n, registers.new(f"{n.var.name}_tile", size, n.dtype)) for n in self.what.nodes]
+        return sequence([*(self._stage(n, buf) for n, buf in staged), self._compute(staged)])
 
+    def _stage(self, node: Node, tile: Var) -> tirx.Stmt:
+        """Copies one operand's tile, each of its lines as one vector."""
+        context = self.levels.context
+        block = Block(context.registers, self.rows)
+        context.bound(block.lane, self.rows)
+        j = context.bound(Var("j", INDEX), self.lanes)
+        here = self._at(self.row + block.lane, self.lane + j)
+        value = BufferLoad(
+            context.buffers[node.tensor.key], self.levels.emitter.place(node.index, node.deps, block, here)
+        )
+        block.vector(context.registers.write(tile, value, j * self.rows + block.lane))
+        return For(j, index(0), index(self.lanes), ForKind.SERIAL, block.finish())
 
-def _compute(
-    kernel: CpuKernel,
-    what: Transposed,
-    tiles: dict[int, Var],
-    cell: Cell,
-    rows: tuple[Expr, int],
-    lanes: tuple[Expr, int],
-) -> tirx.Stmt:
-    registers = kernel.context.registers
-    block = Block(registers, lanes[1])
-    kernel.context.bound(block.lane, lanes[1])
-    i = kernel.context.bound(Var("i", INDEX), rows[1])
-    here = cell.inside({what.axis.var: rows[0] + i, kernel.loops.lane.var: lanes[0] + block.lane})
-    for n in what.nodes:
-        buf = registers.new(n.var.name, lanes[1], n.dtype)
-        block.store(buf, registers.read(tiles[id(n)], block.lane * rows[1] + i), True)
-        here.values[id(n)] = (buf, True)
-    kernel.point_values(block, here)
-    return For(i, index(0), index(rows[1]), ForKind.SERIAL, block.finish())
+    def _compute(self, staged: list[tuple[Node, Var]]) -> tirx.Stmt:
+        """Works the tile off row by row, a vector of lanes at a time."""
+        context = self.levels.context
+        block = Block(context.registers, self.lanes)
+        context.bound(block.lane, self.lanes)
+        i = context.bound(Var("i", INDEX), self.rows)
+        here = self._at(self.row + i, self.lane + block.lane)
+        for n, tile in staged:
+            buf = context.registers.new(n.var.name, self.lanes, n.dtype)
+            block.store(buf, context.registers.read(tile, block.lane * self.rows + i), True)
+            here.values[id(n)] = (buf, True)
+        self.levels.point_values(block, here)
+        return For(i, index(0), index(self.rows), ForKind.SERIAL, block.finish())
+
+    def _at(self, row: Expr, lane: Expr) -> Cell:
+        return self.cell.inside({self.what.axis.var: row, self.levels.loops.lane.var: lane})
 
 
 __all__ = ["Transposed", "build_tiles", "find_transposed"]

@@ -7,6 +7,7 @@ computed again from the inputs. Only where no output fits does the kernel keep a
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from tvm.ir import Var
@@ -34,7 +35,7 @@ class Parking:
         return id(node) in self.stored_at and self.stored_at[id(node)] < level
 
 
-def park(evaluation: Evaluation, inner: set[Var]) -> Parking:
+def park(evaluation: Evaluation, inner: Set[Var]) -> Parking:
     """Find a place for every value that crosses levels and is not worth computing again."""
     out = Parking()
     full = [s for s in evaluation.stores if any(free_vars(i) & inner for i in s.indices)]
@@ -67,7 +68,7 @@ def _is_free(store: Store, node: Node, last: int, free_from: dict[int, int]) -> 
     return store.node.level >= last and free_from.get(store.tensor.key, 0) <= node.level
 
 
-def _last_use(evaluation: Evaluation, inner: set[Var]) -> dict[int, int]:
+def _last_use(evaluation: Evaluation, inner: Set[Var]) -> dict[int, int]:
     """Latest level at which each inner node's value is needed, cheap users computed again included."""
     last: dict[int, int] = {}
     for s in evaluation.stores:

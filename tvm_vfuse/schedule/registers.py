@@ -34,11 +34,6 @@ def sequence(statements: Sequence[Stmt]) -> Stmt:
     return SeqStmt(flat) if len(flat) > 1 else flat[0]
 
 
-def loop(name: str, extent: Expr | int, body: Callable[[Var], Stmt], kind: ForKind = ForKind.SERIAL) -> Stmt:
-    var = Var(name, INDEX)
-    return For(var, index(0), index(extent), kind, body(var))
-
-
 def _round_to_bfloat16(value: Expr) -> Expr:
     """A float32 rounded to the nearest bfloat16 (ties to even), still as float32; NaN stays NaN."""
     bits = tirx.reinterpret("uint32", value)
@@ -95,12 +90,11 @@ class Registers:
 class Block:
     """A run of statements over ``lanes`` lanes; neighbours share one vector loop."""
 
-    def __init__(self, registers: Registers, lanes: int) -> None:
+    def __init__(self, registers: Registers, lanes: int, lane: Var | None = None) -> None:
         self.registers, self.lanes = registers, lanes
-        self.lane = Var("v", INDEX)
+        self.lane = Var("v", INDEX) if lane is None else lane
         self.done: list[Stmt] = []
         self.open: list[Stmt] = []
-        self.guard: Expr | None = None
 
     # ------------------------------------------------------------------ statements
     def scalar(self, stmt: Stmt) -> None:
@@ -117,7 +111,6 @@ class Block:
         if self.open:
             body = sequence(self.open)
             self.done.append(For(self.lane, index(0), index(self.lanes), ForKind.VECTORIZED, body))
-            self.lane_used = self.lane
             self.open = []
 
     def finish(self) -> Stmt:
@@ -143,8 +136,7 @@ class Block:
     def conditional(self, condition: Expr, build: Callable[[Block], None]) -> None:
         """Statements of ``build`` under a condition that is the same for all lanes; neighbours share the branch."""
         self.flush()
-        inner = Block(self.registers, self.lanes)
-        inner.lane = self.lane
+        inner = Block(self.registers, self.lanes, self.lane)
         build(inner)
         body = inner.finish()
         last = self.done[-1] if self.done else None
