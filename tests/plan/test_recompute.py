@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.plan.graphs import MACHINE, FakeOracle, Op, graphs, make_graph, picky
+from tvm_vfuse.legality.verdict import Verdict
 from tvm_vfuse.options import FusionOptions
 from tvm_vfuse.plan.model import FusionPlan
 from tvm_vfuse.plan.search import search
@@ -42,7 +44,7 @@ def only_cloned(graph):
     class Oracle(FakeOracle):
         def __call__(self, members, clones=()):
             if 0 in members and len(members) > 1:
-                return type(super().__call__((0,)))("refused-here", "p is read by two")
+                return Verdict("refused-here", "p is read by two")
             return super().__call__(members, clones)
 
     return Oracle(graph, lambda inside: {1, 2} <= set(inside))
@@ -91,7 +93,7 @@ def test_one_reader_that_can_not_take_it_is_enough_to_leave_it():
     class Oracle(FakeOracle):
         def __call__(self, members, clones=()):
             if (0 in members and len(members) > 1) or (2 in members and clones):
-                return type(super().__call__((0,)))("refused-here", "not n")
+                return Verdict("refused-here", "not n")
             return super().__call__(members, clones)
 
     assert clones(search(graph, Oracle(graph, lambda inside: {1, 2} <= set(inside)), MACHINE, DEFAULT)) == {}
@@ -108,6 +110,22 @@ def test_a_reader_that_is_no_kernel_is_enough_to_leave_it():
     )
     oracle = FakeOracle(graph, lambda inside: {0, 1} <= set(inside))
     assert clones(search(graph, oracle, MACHINE, DEFAULT)) == {}
+
+
+@pytest.mark.parametrize(("kind", "cloned"), [("barrier", {}), ("other", {"m": ["p"], "n": ["p"]})])
+def test_nothing_is_computed_again_behind_a_barrier(kind, cloned):
+    """An in-place call may have overwritten what p reads; another call between does no harm."""
+    products = [Op("m", "p w", "contraction", shape=LARGE), Op("n", "p v", "contraction", shape=LARGE)]
+    ops = [Op("p", "x", shape=LARGE), Op("call", "y", kind=kind), *products]
+    graph = make_graph(ops, {"x": LARGE, "w": LARGE, "v": LARGE})
+
+    class Oracle(FakeOracle):
+        def __call__(self, members, clones=()):
+            if {0, 2} <= set(members) or {0, 3} <= set(members) or {2, 3} <= {*members, *clones}:
+                return Verdict("refused-here", "only clones")
+            return super().__call__(members, clones)
+
+    assert clones(search(graph, Oracle(graph), MACHINE, DEFAULT)) == cloned
 
 
 def test_nothing_is_computed_again_beside_a_tensor_without_elements():

@@ -43,9 +43,9 @@ def clone_cheap_producers(
             if options.max_group_size is not None and len(both) > options.max_group_size:
                 break
             clones = tuple(sorted({*groups[r].clones, *g.members}))
-            verdict = shapes_are_nonempty(Candidate(graph, g.members, groups[r].all_members), oracle)
-            if verdict.legal:
-                verdict = oracle(groups[r].members, clones)
+            if not _may_move(graph, g, groups[r], oracle):
+                break
+            verdict = oracle(groups[r].members, clones)
             if not verdict.legal:
                 break
             done[r] = Group(groups[r].members, clones, verdict.facts)
@@ -56,6 +56,16 @@ def clone_cheap_producers(
             for r, changed in done.items():
                 groups[r] = changed
     return groups
+
+
+def _may_move(graph: Graph, group: Group, reader: Group, oracle: Oracle) -> bool:
+    """Whether what ``group`` reads is still there when ``reader`` runs, and all their tensors have elements.
+
+    An in-place call between them may have overwritten it, and nothing moves across a barrier.
+    """
+    between = graph.operators[group.members[0] : reader.members[-1]]
+    candidate = Candidate(graph, group.members, reader.all_members)
+    return not any(o.kind == "barrier" for o in between) and shapes_are_nonempty(candidate, oracle).legal
 
 
 def _is_cheap(graph: Graph, group: Group) -> bool:
