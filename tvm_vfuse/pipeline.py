@@ -33,6 +33,7 @@ from tvm_vfuse.transform.respecialize import respecialize
 TARGET_ATTRS: dict[str, Any] = {}
 PIPELINE_NAME = "vfuse"
 MAX_ROUNDS = 24
+FUSE_TIR_ERRORS = (RuntimeError, ValueError, TypeError)
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class FusionResult:
 
 
 class _Run:
+    """One fusion of one module: ``cuts`` holds what was found unbuildable, by region."""
+
     def __init__(self, target: tvm.target.Target, options: FusionOptions) -> None:
         if target.kind.name != "llvm":
             raise InputError(
@@ -65,7 +68,8 @@ class _Run:
         self.cuts: dict[str, Refused] = {}
         self.groups_left = options.first_groups
 
-    def plan(self, region: Region) -> FusionPlan:
+    def _plan(self, region: Region) -> FusionPlan:
+        """The plan of one block, within what is left of ``--first-groups``."""
         oracle = EvaluationOracle(region, self.device, self.cuts.get(region.graph.name, {}))
         plan = apply_directives(region.graph, oracle, self.machine, self.options, search)
         if self.groups_left is not None:
@@ -76,8 +80,8 @@ class _Run:
         """Plan, group, fuse and schedule; a group that can't be built is cut and planned again."""
         for _ in range(MAX_ROUNDS):
             self.groups_left = self.options.first_groups
-            fused = group_module(legal, self.plan)
-            kernels, failed = self.build(fused)
+            fused = group_module(legal, self._plan)
+            kernels, failed = self._build(fused)
             if not failed:
                 return fused, kernels
             for name, why in failed.items():
@@ -85,18 +89,19 @@ class _Run:
                 cut = self.cuts.setdefault(region.graph.name, {})
                 cut[(group.members, group.clones)] = Verdict(why.reason, why.detail)
         raise InputError(
-            f"no buildable plan after {MAX_ROUNDS} rounds; last refusal: {next(iter(failed.values()))}; try --max-group-size"
+            f"no buildable plan after {MAX_ROUNDS} rounds; last refusal: {next(iter(failed.values()))}; "
+            "try --max-group-size"
         )
 
-    def build(self, fused: FusedModule) -> tuple[tvm.IRModule, dict[str, Reject]]:
+    def _build(self, fused: FusedModule) -> tuple[tvm.IRModule, dict[str, Reject]]:
+        """The kernels, and for each group that can't be built the reason."""
         failed: dict[str, Reject] = {}
         try:
             mod = relax.transform.FuseTIR()(fused.mod)
-        except (RuntimeError, ValueError, TypeError) as error:
-            failed = self.blame(fused)
+        except FUSE_TIR_ERRORS:
+            failed = self._blame(fused)
             if not failed:
                 raise
-            del error
             return fused.mod, failed
         mod = relax.transform.DeadCodeElimination()(mod)
 
@@ -110,7 +115,7 @@ class _Run:
 
         return map_kernels(mod, schedule), failed
 
-    def blame(self, fused: FusedModule) -> dict[str, Reject]:
+    def _blame(self, fused: FusedModule) -> dict[str, Reject]:
         """Which groups FuseTIR refuses, each tried with the others left out."""
         failed: dict[str, Reject] = {}
         for name in fused.groups:
@@ -121,7 +126,7 @@ class _Run:
                     only.update_func(gv, only[gv].without_attr("Primitive"))
             try:
                 relax.transform.FuseTIR()(only)
-            except (RuntimeError, ValueError, TypeError) as error:
+            except FUSE_TIR_ERRORS as error:
                 line = next((t for t in str(error).splitlines() if "heck failed" in t), str(error).splitlines()[-1])
                 failed[name] = Reject("fuse-tir-refused", line.strip()[:200])
         return failed
@@ -190,17 +195,14 @@ def _describe(plan: FusionPlan, group: Group, name: str) -> dict[str, Any]:
     if facts:
         scopes |= dict(facts.scopes)
     pointwise = all(graph.operators[i].pointwise for i in members)
+    shape = [str(d) for d in values[outputs[0]].shape] if outputs else []
     return {
         "name": name,
         "ops": [graph.operators[i].op for i in members],
         "members": [graph.operators[i].name for i in members],
         "inputs": [values[v].name for v in inputs],
         "outputs": [values[v].name for v in outputs],
-        "block_axes": list(facts.block_axes)
-        if facts
-        else [str(d) for d in values[outputs[0]].shape]
-        if outputs
-        else [],
+        "block_axes": list(facts.block_axes) if facts else shape,
         "scopes": scopes,
         "registers_predicted": None,
         "registers_ptxas": None,

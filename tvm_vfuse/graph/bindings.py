@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TypeAlias
 
 import tvm
@@ -70,10 +71,8 @@ def symbols_used(binding: relax.Binding) -> list[Var]:
         if isinstance(e, Var) and isinstance(e.ty, tvm.ir.PrimType):
             found.setdefault(e)
         elif getattr(e, "ty", None) is not None and not isinstance(e, tvm.ir.GlobalVar):
-            try:
+            with contextlib.suppress(TypeError, RuntimeError):  # an operator's own type
                 found.update(dict.fromkeys(relax.analysis.tir_vars_in_type(e.ty)))
-            except (TypeError, RuntimeError):  # an operator's own type
-                pass
 
     relax.analysis.post_order_visit(binding.value, visit)
     for t in getattr(binding.value, "ty_args", None) or ():

@@ -83,6 +83,7 @@ class Graph:
 
     @staticmethod
     def of(name: str, operators: Iterable[Operator], values: Iterable[Value]) -> Graph:
+        """A verified graph of ``operators``, numbered in order, with each value's consumers filled in."""
         ops, vals = tuple(operators), tuple(values)
         readers: list[list[int]] = [[] for _ in vals]
         for o in ops:

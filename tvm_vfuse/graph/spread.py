@@ -45,6 +45,13 @@ def common_factors(a: Sequence[int], b: Sequence[int]) -> list[int] | None:
 
 
 class Spread:
+    """Settles stage after stage; the result lies in ``where``.
+
+    Parameters
+    ----------
+    factors : how the anchor's axes are split so far, by their number; None if they must not be split further
+    """
+
     def __init__(self, program: Program, where: Placement, factors: dict[int, list[int]] | None) -> None:
         self.program, self.where, self.factors = program, where, factors
         self.producer = program.producer()
@@ -57,28 +64,31 @@ class Spread:
 
     # ---------------------------------------------------------------- settling a stage
     def settle(self, stage: Stage, env: dict[Var, Expr]) -> None:
+        """Places ``stage`` at ``env``, its own axes in terms of the group's; its neighbours are next."""
         self.where.envs[id(stage)] = env
         self.where.places[stage.output.key] = tuple(self.simplify(i, env) for i in stage.indices)
         self.todo.append(stage)
 
     def simplify(self, expr: Expr, env: dict[Var, Expr]) -> Expr:
+        """An index of a stage that is placed at ``env``, over the group's axes and in 64 bits."""
         return self.where.analyzer.simplify(promote(expr, env))
 
     def run(self) -> None:
+        """Spreads from all stages settled since the last run."""
         while self.todo:
             stage = self.todo.pop(0)
             env = self.where.envs[id(stage)]
             for load in self.loads[id(stage)]:
-                self.backward(stage.reads[load.source], [self.simplify(i, env) for i in load.indices])
+                self._backward(stage.reads[load.source], [self.simplify(i, env) for i in load.indices])
             for reader in self.readers.get(stage.output.key, ()):
-                self.forward(reader)
+                self._forward(reader)
 
-    def backward(self, tensor: Tensor, place: list[Expr]) -> None:
+    def _backward(self, tensor: Tensor, place: list[Expr]) -> None:
         stage = self.producer.get(tensor.key)
-        if stage is None or tensor.key in self.where.places or not self.is_bijection(tensor, place):
+        if stage is None or tensor.key in self.where.places or not self._is_bijection(tensor, place):
             return
         if stage.reduce:
-            env = self.reduce_env(stage, {})
+            env = self._reduce_env(stage, {})
             if env is None or any(contains(p, {a.var for a in self.where.reduce}) for p in place):
                 return
         else:
@@ -86,20 +96,20 @@ class Spread:
         for i, p in zip(stage.indices, place, strict=True):
             if isinstance(i, Var):
                 env[i] = p
-        self.fill_unit(stage, env)
+        self._fill_unit(stage, env)
         self.settle(stage, env)
 
-    def forward(self, stage: Stage) -> None:
+    def _forward(self, stage: Stage) -> None:
         if stage.output.key in self.where.places:
             return
         for load in self.loads[id(stage)]:
             place = self.where.places.get(stage.reads[load.source].key)
-            env = None if place is None else self.solve(stage, load, place)
+            env = None if place is None else self._solve(stage, load, place)
             if env is not None:
                 self.settle(stage, env)
                 return
 
-    def solve(self, stage: Stage, load: TensorLoad, place: tuple[Expr, ...]) -> dict[Var, Expr] | None:
+    def _solve(self, stage: Stage, load: TensorLoad, place: tuple[Expr, ...]) -> dict[Var, Expr] | None:
         """Axes of ``stage`` such that ``load`` reads the element at ``place``."""
         axes = dict((*stage.spatial, *stage.reduce))
         env: dict[Var, Expr] = {}
@@ -111,30 +121,30 @@ class Spread:
                 continue
             plain = False
         if not plain:
-            return self.by_flat(stage, load, place)
-        self.fill_unit(stage, env)
-        if not self.fill_rest(stage, env):
+            return self._by_flat(stage, load, place)
+        self._fill_unit(stage, env)
+        if not self._fill_rest(stage, env):
             return None
-        return env if self.is_good(stage, env) else None
+        return env if self._is_good(stage, env) else None
 
-    def fill_unit(self, stage: Stage, env: dict[Var, Expr]) -> None:
+    def _fill_unit(self, stage: Stage, env: dict[Var, Expr]) -> None:
         for v, e in (*stage.spatial, *stage.reduce):
             if v not in env and const_int(e) == 1:
                 env[v] = index(0)
 
-    def fill_rest(self, stage: Stage, env: dict[Var, Expr]) -> bool:
+    def _fill_rest(self, stage: Stage, env: dict[Var, Expr]) -> bool:
         """Gives the axes that are still open to the reduce axes, in order."""
         for axes in (stage.spatial, stage.reduce):
             left = [(v, e) for v, e in axes if v not in env]
             if not left:
                 continue
-            found = self.match(left, self.where.reduce)
+            found = self._match(left, self.where.reduce)
             if found is None:
                 return False
             env.update(found)
         return True
 
-    def match(self, axes: Sequence[tuple[Var, Expr]], onto: Sequence[Axis]) -> dict[Var, Expr] | None:
+    def _match(self, axes: Sequence[tuple[Var, Expr]], onto: Sequence[Axis]) -> dict[Var, Expr] | None:
         """``axes`` as the axes ``onto``: one by one if the extents agree, else through the flat index."""
         a = self.where.analyzer
         mine = [(v, e) for v, e in axes if const_int(e) != 1]
@@ -144,11 +154,11 @@ class Spread:
             return out | {v: x.var for (v, _), x in zip(mine, theirs, strict=True)}
         if not mine or not equal(product([e for _, e in mine]), product([x.extent for x in theirs]), a):
             return None
-        self.refine([const_int(e) for _, e in mine], theirs)
+        self._refine([const_int(e) for _, e in mine], theirs)
         flat = a.simplify(flatten([x.var for x in theirs], [x.extent for x in theirs]))
         return out | dict(zip([v for v, _ in mine], unravel(flat, [e for _, e in mine], a), strict=True))
 
-    def refine(self, sizes: list[int | None], onto: list[Axis]) -> None:
+    def _refine(self, sizes: list[int | None], onto: list[Axis]) -> None:
         """Starts again with finer axes if ``sizes`` cut through one of ``onto``."""
         if self.factors is None or None in sizes or any(x.size is None or x.origin < 0 for x in onto):
             return
@@ -173,31 +183,31 @@ class Spread:
                 cut[x.origin] = self.factors[x.origin]
         raise Refine(dict(self.factors) | cut)
 
-    def by_flat(self, stage: Stage, load: TensorLoad, place: tuple[Expr, ...]) -> dict[Var, Expr] | None:
+    def _by_flat(self, stage: Stage, load: TensorLoad, place: tuple[Expr, ...]) -> dict[Var, Expr] | None:
         """A reshape: the stage walks the same flat order as one of the homes."""
         a = self.where.analyzer
         shape = stage.reads[load.source].shape
         for onto in (self.where.space, self.where.order):
-            env = self.match(stage.spatial, onto)
+            env = self._match(stage.spatial, onto)
             if env is None:
                 continue
-            rest = self.match(stage.reduce, self.where.reduce) if stage.reduce else {}
+            rest = self._match(stage.reduce, self.where.reduce) if stage.reduce else {}
             if rest is None:
                 continue
             env |= rest
             idx = [self.simplify(i, env) for i in load.indices]
-            if equal(flatten(idx, shape), flatten(place, shape), a) and self.is_good(stage, env):
+            if equal(flatten(idx, shape), flatten(place, shape), a) and self._is_good(stage, env):
                 return env
         return None
 
     def by_extent(self, stage: Stage) -> None:
         """No read fixes the stage: any bijection of its domain onto the axes will do."""
         for onto in (self.where.space, self.where.order):
-            env = self.match(stage.spatial, onto)
+            env = self._match(stage.spatial, onto)
             if env is None or (stage.reduce and onto is self.where.order and self.where.reduce):
                 continue
-            rest = self.match(stage.reduce, self.where.reduce) if stage.reduce else {}
-            if rest is not None and self.is_good(stage, env | rest):
+            rest = self._match(stage.reduce, self.where.reduce) if stage.reduce else {}
+            if rest is not None and self._is_good(stage, env | rest):
                 return self.settle(stage, env | rest)
         mine = " x ".join(str(e) for _, e in (*stage.spatial, *stage.reduce))
         ours = " x ".join(str(x.extent) for x in self.where.axes)
@@ -209,15 +219,15 @@ class Spread:
         )
 
     # ---------------------------------------------------------------- tests
-    def reduce_env(self, stage: Stage, env: dict[Var, Expr]) -> dict[Var, Expr] | None:
-        found = self.match(stage.reduce, self.where.reduce)
+    def _reduce_env(self, stage: Stage, env: dict[Var, Expr]) -> dict[Var, Expr] | None:
+        found = self._match(stage.reduce, self.where.reduce)
         return None if found is None else env | found
 
-    def is_good(self, stage: Stage, env: dict[Var, Expr]) -> bool:
+    def _is_good(self, stage: Stage, env: dict[Var, Expr]) -> bool:
         """The stage's output must be a bijection of the space (or of all) axes, a reduction's of the space axes."""
         place = [self.simplify(i, env) for i in stage.indices]
         reduce = {a.var for a in self.where.reduce}
-        if not self.is_bijection(stage.output, place):
+        if not self._is_bijection(stage.output, place):
             return False
         if not stage.reduce:
             return True
@@ -229,7 +239,7 @@ class Spread:
         space = {a.var for a in self.where.space}
         return not any(contains(env[v], space) for v, _ in stage.reduce)
 
-    def is_bijection(self, tensor: Tensor, place: Sequence[Expr]) -> bool:
+    def _is_bijection(self, tensor: Tensor, place: Sequence[Expr]) -> bool:
         """True if ``place`` visits each element of ``tensor`` once, over all axes or the space axes."""
         a = self.where.analyzer
         flat = a.simplify(flatten(place, tensor.shape))

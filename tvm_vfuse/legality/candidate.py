@@ -24,10 +24,12 @@ class Candidate:
 
     @cached_property
     def members(self) -> tuple[int, ...]:
+        """Indices of the operators of both groups, sorted."""
         return tuple(sorted({*self.first, *self.second}))
 
     @property
     def operators(self) -> list[Operator]:
+        """The operators of both groups in program order."""
         return [self.graph.operators[i] for i in self.members]
 
     @cached_property
@@ -37,6 +39,7 @@ class Candidate:
         return tuple(dict.fromkeys(v for i in self.second for v in self.graph.operators[i].inputs if v in made))
 
     def name(self, index: int) -> str:
+        """What a message calls an operator: its binding, then what it does."""
         op = self.graph.operators[index]
         return f"{op.name} ({op.op})"
 

@@ -37,6 +37,7 @@ class Verdict:
 
     @property
     def legal(self) -> bool:
+        """True if nothing was refused."""
         return not self.reason
 
     def __bool__(self) -> bool:

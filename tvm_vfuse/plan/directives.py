@@ -9,7 +9,7 @@ from tvm_vfuse.errors import InputError
 from tvm_vfuse.graph.model import Graph
 from tvm_vfuse.legality.candidate import KINDS, Candidate
 from tvm_vfuse.legality.rules import judge
-from tvm_vfuse.legality.verdict import Oracle
+from tvm_vfuse.legality.verdict import Facts, Oracle
 from tvm_vfuse.options import FusionOptions
 from tvm_vfuse.plan.model import FusionPlan, Group, in_run_order
 from tvm_vfuse.resource.time_model import Machine
@@ -75,7 +75,8 @@ def by_hand(graph: Graph, oracle: Oracle, given: Sequence[Sequence[str]]) -> Fus
     return plan
 
 
-def _facts(graph: Graph, oracle: Oracle, members: tuple[int, ...], number: int):
+def _facts(graph: Graph, oracle: Oracle, members: tuple[int, ...], number: int) -> Facts | None:
+    """What the evaluation of a hand-given group learns; an illegal one is refused."""
     if len(members) == 1:
         return None
     candidate = Candidate(graph, members[:1], members[1:], _bypass(graph, members))

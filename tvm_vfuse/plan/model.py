@@ -28,6 +28,7 @@ class Group:
 
     @property
     def all_members(self) -> tuple[int, ...]:
+        """Indices of all operators that the kernel computes, clones included, sorted."""
         return tuple(sorted({*self.members, *self.clones}))
 
 

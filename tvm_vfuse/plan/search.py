@@ -116,6 +116,7 @@ class Search:
 
     # ------------------------------------------------------------------ candidates
     def candidate(self, a: int, b: int) -> Candidate:
+        """Groups ``a`` and ``b``, the one that the other needs first."""
         first, second = sorted((a, b), key=lambda g: self.state.members[g][0])
         if first in self.state.after[second]:
             first, second = second, first
@@ -123,6 +124,7 @@ class Search:
         return Candidate(self.graph, members[first], members[second], self.state.bypass(a, b))
 
     def judge(self, candidate: Candidate) -> Verdict:
+        """What the options refuse, else what the rules say (asked once for each candidate)."""
         limit = self.options.max_group_size
         if candidate.kind in self.options.never:
             return Verdict("never", f"fusions of kind {candidate.kind} are switched off", "drop it from --never")
@@ -145,6 +147,7 @@ class Search:
         return apart - self.price.time_us(candidate.members, facts)
 
     def time_us(self, members: tuple[int, ...]) -> float:
+        """Predicted time in us of an existing group, from its facts unless it is surely one plain loop."""
         if members not in self.times:
             facts = self.state.facts.get(self.state.owner[members[0]])
             if facts is None and not all(self.graph.operators[i].pointwise for i in members):
@@ -153,6 +156,7 @@ class Search:
         return self.times[members]
 
     def push(self, a: int, b: int) -> None:
+        """Queue a pair by its gain, as far as that is known without an evaluation: recompute is left out."""
         if a == b:
             return
         a, b = min(a, b), max(a, b)
@@ -180,10 +184,12 @@ class Search:
         return sorted(g for g in found if self.is_kernel(g))
 
     def is_kernel(self, group: int) -> bool:
+        """True unless the group is an operator that can be no part of a kernel."""
         return self.graph.operators[self.state.members[group][0]].kind == "kernel"
 
     # ------------------------------------------------------------------ search
     def run(self) -> list[Group]:
+        """Merge the best pair until no legal one pays; the groups by their smallest operator."""
         for g in list(self.state.members):
             if self.is_kernel(g):
                 for n in self.neighbours(g):
@@ -209,6 +215,7 @@ class Search:
         return [Group(m, (), self.state.facts.get(g)) for g, m in sorted(self.state.members.items())]
 
     def pays(self, candidate: Candidate, verdict: Verdict) -> bool:
+        """True if a legal fusion saves predicted time, or is forced."""
         if candidate.kind in self.options.always or self.options.mode == "rules":
             return True
         return self.gain_us(candidate, verdict.facts) > 0

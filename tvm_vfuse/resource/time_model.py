@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-OVERLAP = 0.95  # share of the shorter of compute and memory that hides behind the longer (XLA's GPU model, read in its source)
+# Share of the shorter of compute and memory that hides behind the longer (XLA's GPU model, read in its source).
+OVERLAP = 0.95
 
 
 @dataclass(frozen=True)

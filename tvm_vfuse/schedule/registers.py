@@ -7,7 +7,7 @@ simplified across original operators: that is what makes ``exact`` numerics exac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import tvm
@@ -20,9 +20,11 @@ from tvm_vfuse.graph.indices import INDEX, index
 
 Expr: TypeAlias = tvm.ir.Expr
 Stmt: TypeAlias = tirx.Stmt
+_FOLDED = (tirx.Sub, tirx.Div, tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
 
 def sequence(statements: Sequence[Stmt]) -> Stmt:
+    """The statements in a row, nested sequences flattened and empty ones dropped."""
     flat: list[Stmt] = []
     for s in statements:
         if isinstance(s, SeqStmt):
@@ -56,6 +58,7 @@ class Registers:
         self.held_as: dict[Var, str] = {}
 
     def new(self, name: str, lanes: int, dtype: str) -> Var:
+        """A register of ``lanes`` elements for values of ``dtype``; ``name`` gets a number where it is taken."""
         count = self.names[name] = self.names.get(name, -1) + 1
         kept = {"bool": "int8", "bfloat16": "float32"}.get(dtype, dtype)
         buf = tirx.decl_buffer((lanes,), kept, f"{name}_{count}" if count else name, layout=None)
@@ -98,27 +101,32 @@ class Block:
 
     # ------------------------------------------------------------------ statements
     def scalar(self, stmt: Stmt) -> None:
+        """A statement that does not use the lane; it ends the vector loop before it."""
         self.flush()
         self.done.append(stmt)
 
     def vector(self, stmt: Stmt) -> None:
+        """A statement for every lane, written in terms of ``self.lane``."""
         if self.lanes == 1:
-            self.done.append(_at_lane(stmt, self.lane, index(0)))
+            self.done.append(substitute_stmt(stmt, {self.lane: index(0)}))
         else:
             self.open.append(stmt)
 
     def flush(self) -> None:
+        """Closes the open vector loop; what comes next stands after it."""
         if self.open:
             body = sequence(self.open)
             self.done.append(For(self.lane, index(0), index(self.lanes), ForKind.VECTORIZED, body))
             self.open = []
 
     def finish(self) -> Stmt:
+        """All statements so far as one."""
         self.flush()
         return sequence(self.done)
 
     # ------------------------------------------------------------------ values
     def store(self, buf: Var, value: Expr, wide: bool) -> None:
+        """Writes a register, one element a lane if ``wide``, else its only element."""
         if wide:
             self.vector(self.registers.write(buf, value, self.lane))
         else:
@@ -131,6 +139,7 @@ class Block:
         return self.read(buf, wide)
 
     def read(self, buf: Var, wide: bool) -> Expr:
+        """The lane's element of a ``wide`` register, else its only element."""
         return self.registers.read(buf, self.lane if wide else index(0))
 
     def conditional(self, condition: Expr, build: Callable[[Block], None]) -> None:
@@ -150,11 +159,9 @@ class Block:
         self.done.append(IfThenElse(condition, body, None))
 
 
-def _at_lane(stmt: Stmt, lane: Var, value: Expr) -> Stmt:
-    return tvm_ffi.structural_map(stmt, [(Var, lambda v: value if v.same_as(lane) else v)], order="post")
-
-
-_FOLDED = (tirx.Sub, tirx.Div, tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
+def substitute_stmt(stmt: Stmt, env: Mapping[Var, Expr]) -> Stmt:
+    """``stmt`` with variables replaced by expressions of their own type."""
+    return tvm_ffi.structural_map(stmt, [(Var, lambda v: env.get(v, v))], order="post")
 
 
 def protect(value: Expr, hold: Callable[[Expr], Expr]) -> Expr:

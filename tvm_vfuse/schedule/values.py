@@ -15,7 +15,7 @@ from tvm.tirx import BufferLoad, For, ForKind, IfThenElse
 
 from tvm_vfuse.graph.indices import const_int, free_vars, index, substitute
 from tvm_vfuse.graph.nodes import Node
-from tvm_vfuse.schedule.registers import Block, Registers, protect
+from tvm_vfuse.schedule.registers import Block, Registers, protect, substitute_stmt
 
 Expr: TypeAlias = tvm.ir.Expr
 Expand = Callable[[Call, Callable[[Expr], Expr], Callable[[Expr], Expr]], "Expr | None"]
@@ -35,6 +35,7 @@ class Context:
     registers: Registers = field(default_factory=Registers)
 
     def bound(self, var: Var, extent: Expr | int) -> Var:
+        """``var``, known from now on to lie in ``[0, extent)``."""
         self.analyzer.bind(var, Range(index(0), index(extent)))
         return var
 
@@ -51,6 +52,7 @@ class Cell:
     parent: Cell | None = None
 
     def find(self, node: Node) -> tuple[Var, bool] | None:
+        """The register that holds the node's value here or in an enclosing region, and whether it is wide."""
         cell: Cell | None = self
         while cell is not None:
             if id(node) in cell.values:
@@ -59,10 +61,12 @@ class Cell:
         return None
 
     def axes(self) -> dict[Var, Expr]:
+        """Where each axis stands, those of the enclosing regions included."""
         out = {} if self.parent is None else self.parent.axes()
         return out | self.where
 
     def inside(self, where: dict[Var, Expr]) -> Cell:
+        """A region within this one, in which the axes of ``where`` stand there."""
         return Cell(where, {}, self)
 
 
@@ -99,6 +103,7 @@ class Emitter:
         return self.context.lane_axis in node.axes
 
     def expand_math(self, value: Expr, block: Block, wide: bool, name: str) -> Expr:
+        """``value`` with calls of exp, tanh and their kin as arithmetic that stays in vector registers."""
         expand = self.context.expand
         if expand is None:
             return value
@@ -141,9 +146,11 @@ class Emitter:
         return env
 
     def simplify(self, expr: Expr) -> Expr:
+        """``expr`` simplified by what is known of the loops around it."""
         return self.context.analyzer.simplify(expr)
 
     def place(self, idx: tuple[Expr, ...], deps: tuple[Node, ...], block: Block, cell: Cell) -> list[Expr]:
+        """Indices at ``cell``; ``deps`` are the values that indices themselves are read from."""
         return [self.simplify(self.resolve(i, deps, block, cell)) for i in idx]
 
     def _load(self, node: Node, buf: Var, wide: bool, guards: list[Expr], block: Block, cell: Cell) -> None:
@@ -218,10 +225,6 @@ class Emitter:
         if self.context.contract or dtype not in FENCED:
             return value
         return tirx.call_llvm_pure_intrin(dtype, "llvm.arithmetic.fence", value)
-
-
-def substitute_stmt(stmt: tirx.Stmt, env: Mapping[Var, Expr]) -> tirx.Stmt:
-    return tvm_ffi.structural_map(stmt, [(Var, lambda v: env.get(v, v))], order="post")
 
 
 def _is_simple(expr: Expr) -> bool:

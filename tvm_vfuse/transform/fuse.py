@@ -9,6 +9,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir import Var
 
+from tvm_vfuse.graph.bindings import variables_in
 from tvm_vfuse.graph.extract import KernelReader, extract
 from tvm_vfuse.graph.region import Region
 from tvm_vfuse.plan.model import FusionPlan, Group
@@ -59,7 +60,7 @@ class _FunctionRewriter:
 
     def sequence(self, seq: relax.SeqExpr, outer: set[Var]) -> relax.SeqExpr:
         used = [_used_in_block(b) for b in seq.blocks]
-        tail = _used_in(seq.body)
+        tail = set(variables_in(seq.body))
         blocks = []
         for number, block in enumerate(seq.blocks):
             live = set().union(tail, outer, *(u for n, u in enumerate(used) if n != number))
@@ -73,7 +74,7 @@ class _FunctionRewriter:
         plan = self.planner(region)
         self.out.plans.append((region, plan))
 
-        def add(name: str, group: Group, plan: FusionPlan, function: relax.Function) -> tvm.ir.GlobalVar:
+        def add(name: str, group: Group, function: relax.Function) -> tvm.ir.GlobalVar:
             gv = self.builder.add_func(function, name)
             self.out.groups[gv.name_hint] = (region, plan, group)
             return gv
@@ -89,19 +90,8 @@ class _FunctionRewriter:
         return relax.VarBinding(binding.var, new)
 
 
-def _used_in(expr: tvm.ir.Expr) -> set[Var]:
-    found: set[Var] = set()
-
-    def visit(e: tvm.ir.Expr) -> None:
-        if isinstance(e, Var):
-            found.add(e)
-
-    relax.analysis.post_order_visit(expr, visit)
-    return found
-
-
 def _used_in_block(block: relax.BindingBlock) -> set[Var]:
-    return set().union(*(_used_in(b.value) for b in block.bindings)) if block.bindings else set()
+    return {v for b in block.bindings for v in variables_in(b.value)}
 
 
 def map_kernels(mod: tvm.IRModule, change: Callable[[str, tirx.PrimFunc], tirx.PrimFunc]) -> tvm.IRModule:

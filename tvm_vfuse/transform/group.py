@@ -19,8 +19,7 @@ one parameter however often it is read, and shape symbols that no parameter defi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import tvm
 import tvm_ffi
@@ -32,22 +31,18 @@ from tvm_vfuse.plan.model import FusionPlan, Group
 
 PREFIX = "vfuse"
 NAME_LENGTH = 48
-
-
-@dataclass(frozen=True)
-class Grouped:
-    """A group that became a Primitive function."""
-
-    name: str
-    group: Group
-    plan: FusionPlan
-    function: relax.Function
+AddFunction = Callable[[str, Group, relax.Function], tvm.ir.GlobalVar]
 
 
 class BlockRewriter:
-    """Rewrites one block; ``grouped`` collects the new functions."""
+    """Rewrites one block.
 
-    def __init__(self, region: Region, plan: FusionPlan, add_function) -> None:
+    Parameters
+    ----------
+    add_function : adds a group's Primitive function to the module, under the given name or one like it
+    """
+
+    def __init__(self, region: Region, plan: FusionPlan, add_function: AddFunction) -> None:
         self.region, self.plan, self.add_function = region, plan, add_function
         self.expr_of = dict(region.expressions)
         self.replaced: dict[Var, tvm.ir.Expr] = {}
@@ -64,34 +59,36 @@ class BlockRewriter:
         return found
 
     def run(self, block: relax.BindingBlock, live: set[Var]) -> relax.BindingBlock:
+        """The new block: groups and lone operators in the plan's order, then the aliases that are ``live`` outside."""
         for g in self.plan.groups:
             if len(g.all_members) > 1:
-                self.emit_group(g)
+                self._emit_group(g)
             else:
-                self.emit_single(g.members[0])
+                self._emit_single(g.members[0])
         for b in block.bindings:
             if b.var in self.region.aliases and b.var in live:
-                self.out.append(relax.VarBinding(b.var, self.subst(self.region.aliases[b.var])))
+                self.out.append(relax.VarBinding(b.var, self._subst(self.region.aliases[b.var])))
         return type(block)(self.out)
 
     # ------------------------------------------------------------------ operators that stay alone
-    def emit_single(self, index: int) -> None:
+    def _emit_single(self, index: int) -> None:
+        """The operator as it was; a kernel whose every reader computes it again is left out."""
         op, binding = self.plan.graph.operators[index], self.region.bindings[index]
         if op.kind == "kernel" and not any(v in self.needed for v in op.outputs):
             return
         if isinstance(binding, relax.MatchCast):
-            self.out.append(relax.MatchCast(binding.var, self.subst(binding.value), binding.ty))
+            self.out.append(relax.MatchCast(binding.var, self._subst(binding.value), binding.ty))
         else:
-            self.out.append(relax.VarBinding(binding.var, self.subst(binding.value)))
+            self.out.append(relax.VarBinding(binding.var, self._subst(binding.value)))
 
-    def subst(self, expr: tvm.ir.Expr) -> tvm.ir.Expr:
+    def _subst(self, expr: tvm.ir.Expr) -> tvm.ir.Expr:
         """``expr`` with aliases and fused tuple fields replaced."""
         aliases, replaced = self.region.aliases, self.replaced
 
         def visit(var: Var) -> tvm.ir.Expr:
             root = aliases.get(var, var)
             if root is not var:
-                return self.subst(root)
+                return self._subst(root)
             return replaced.get(var, var)
 
         if isinstance(expr, Var):
@@ -99,19 +96,19 @@ class BlockRewriter:
         return tvm_ffi.structural_map(expr, [(Var, visit)], order="post")
 
     # ------------------------------------------------------------------ groups
-    def emit_group(self, group: Group) -> None:
+    def _emit_group(self, group: Group) -> None:
+        """A call of the group's function in the place of its members."""
         graph = self.plan.graph
         members = group.all_members
-        made = {v for i in members for v in graph.operators[i].outputs}
         own = [v for i in group.members for v in graph.operators[i].outputs if v in self.needed]
         if not own:
             return
-        inputs = [v for v in graph.inputs_of(members) if v not in made]
+        inputs = list(graph.inputs_of(members))
         function = self._function(members, inputs, own)
         name = f"{PREFIX}_{_short([graph.operators[i].op for i in members])}"
-        gv = self.add_function(name, group, self.plan, function)
+        gv = self.add_function(name, group, function)
         args = [self.expr_of[v] for v in inputs]
-        args = [self.subst(a) if isinstance(a, (Var, tvm.ir.TupleGetItem)) else a for a in args]
+        args = [self._subst(a) if isinstance(a, (Var, tvm.ir.TupleGetItem)) else a for a in args]
         symbols = self._loose_symbols(members, inputs)
         if symbols:
             args.append(relax.ShapeExpr(symbols))
@@ -119,43 +116,35 @@ class BlockRewriter:
 
     def _bind_outputs(self, call: tvm.ir.Call, ty: tvm.ir.Type, outputs: list[int]) -> None:
         if len(outputs) == 1:
-            whole = self.region.expressions[outputs[0]]
-            var = whole if isinstance(whole, Var) else relax.DataflowVar(f"field{outputs[0]}", ty)
-            self.out.append(relax.VarBinding(var, call))
-            self.expr_of[outputs[0]] = var
+            self._bind_value(outputs[0], call, ty)
         else:
-            result = (
-                relax.DataflowVar(f"group{outputs[0]}", ty) if self._is_dataflow() else Var(f"group{outputs[0]}", ty)
-            )
+            result = self._fresh(f"group{outputs[0]}", ty)
             self.out.append(relax.VarBinding(result, call))
             for number, v in enumerate(outputs):
-                whole = self.region.expressions[v]
-                var = whole if isinstance(whole, Var) else self._fresh(f"field{v}", ty.fields[number])
-                self.out.append(relax.VarBinding(var, tvm.ir.TupleGetItem(result, number)))
-                self.expr_of[v] = var
+                self._bind_value(v, tvm.ir.TupleGetItem(result, number), ty.fields[number])
         self._rebuild_tuples(outputs)
+
+    def _bind_value(self, value: int, expr: tvm.ir.Expr, ty: tvm.ir.Type) -> None:
+        """Binds the value's own variable, or a fresh one where it was a field of a tuple."""
+        whole = self.region.expressions[value]
+        var = whole if isinstance(whole, Var) else self._fresh(f"field{value}", ty)
+        self.out.append(relax.VarBinding(var, expr))
+        self.expr_of[value] = var
 
     def _rebuild_tuples(self, outputs: list[int]) -> None:
         """A kernel with several outputs is bound as a tuple again, so that readers of the tuple stay right."""
         producers = dict.fromkeys(self.plan.graph.values[v].producer for v in outputs)
         for p in producers:
             assert p is not None
-            op = self.plan.graph.operators[p]
-            binding = self.region.bindings[p]
-            fields = [self.expr_of[v] for v in op.outputs]
-            if isinstance(self.region.expressions[op.outputs[0]], Var):
-                continue
-            if all(v in outputs for v in op.outputs):
-                self.out.append(relax.VarBinding(binding.var, tvm.ir.Tuple(fields)))
-            for v in op.outputs:
-                if v in outputs:
-                    self.expr_of[v] = self.expr_of[v]
-
-    def _is_dataflow(self) -> bool:
-        return any(isinstance(b.var, relax.DataflowVar) for b in self.region.bindings)
+            made = self.plan.graph.operators[p].outputs
+            is_tuple = not isinstance(self.region.expressions[made[0]], Var)
+            if is_tuple and all(v in outputs for v in made):
+                fields = tvm.ir.Tuple([self.expr_of[v] for v in made])
+                self.out.append(relax.VarBinding(self.region.bindings[p].var, fields))
 
     def _fresh(self, name: str, ty: tvm.ir.Type) -> Var:
-        return relax.DataflowVar(name, ty) if self._is_dataflow() else Var(name, ty)
+        dataflow = any(isinstance(b.var, relax.DataflowVar) for b in self.region.bindings)
+        return relax.DataflowVar(name, ty) if dataflow else Var(name, ty)
 
     def _function(self, members: Sequence[int], inputs: list[int], outputs: list[int]) -> relax.Function:
         """The Primitive function of a group."""

@@ -9,9 +9,9 @@ from tvm import relax
 def prepare(mod: tvm.IRModule) -> tvm.IRModule:
     """Bring an imported module into the form that every pipeline starts from; still high-level operators.
 
-    Batch norm after a convolution with constant weights is folded into them, elsewhere decomposed, sampling and sorting
-    are dispatched as the stock CPU pipeline does, bindings are canonical, what is constant is folded, what is dead is gone.
-    The input module is not changed.
+    Batch norm after a convolution with constant weights is folded into them, elsewhere decomposed, sampling and
+    sorting are dispatched as the stock CPU pipeline does, bindings are canonical, what is constant is folded, what is
+    dead is gone. The input module is not changed.
     """
     passes = [
         relax.backend.DispatchSampling(),
