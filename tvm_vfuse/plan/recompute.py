@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tvm_vfuse.graph.model import Graph
 from tvm_vfuse.legality.candidate import Candidate
 from tvm_vfuse.legality.rules import shapes_are_nonempty
-from tvm_vfuse.legality.verdict import Facts, Oracle
+from tvm_vfuse.legality.verdict import Oracle
 from tvm_vfuse.options import FusionOptions
 from tvm_vfuse.plan.model import Group
-
-if TYPE_CHECKING:
-    from tvm_vfuse.plan.search import Pricing
+from tvm_vfuse.plan.pricing import Pricing
 
 MAX_OPS_PER_ELEMENT = 4.0  # vector operations an element that count as cheap
 
@@ -37,9 +34,9 @@ def clone_cheap_producers(
         if not readers or any(graph.operators[groups[r].members[0]].kind != "kernel" for r in readers):
             continue
         done: dict[int, Group] = {}
-        gain = price.time_us(g.members, g.facts)
+        gain = _time_us(price, g)
         for r in readers:
-            both = tuple(sorted({*groups[r].all_members, *g.members}))
+            both = {*groups[r].all_members, *g.members}
             if options.max_group_size is not None and len(both) > options.max_group_size:
                 break
             clones = tuple(sorted({*groups[r].clones, *g.members}))
@@ -49,9 +46,7 @@ def clone_cheap_producers(
             if not verdict.legal:
                 break
             done[r] = Group(groups[r].members, clones, verdict.facts)
-            gain += price.time_us(groups[r].all_members, groups[r].facts) - _with_clones(
-                graph, price, done[r], verdict.facts
-            )
+            gain += _time_us(price, groups[r]) - _time_us(price, done[r])
         if len(done) == len(readers) and gain > 0:
             for r, changed in done.items():
                 groups[r] = changed
@@ -68,6 +63,10 @@ def _may_move(graph: Graph, group: Group, reader: Group, oracle: Oracle) -> bool
     return not any(o.kind == "barrier" for o in between) and shapes_are_nonempty(candidate, oracle).legal
 
 
+def _time_us(price: Pricing, group: Group) -> float:
+    return price.time_us(group.members, group.facts, group.clones)
+
+
 def _is_cheap(graph: Graph, group: Group) -> bool:
     ops = [graph.operators[i] for i in group.members]
     if group.clones or any(o.kind != "kernel" or o.reductions or o.expensive for o in ops):
@@ -76,11 +75,3 @@ def _is_cheap(graph: Graph, group: Group) -> bool:
         return False
     elements = sum(graph.values[v].num_bytes for o in ops for v in o.outputs) / 4
     return sum(o.vector_ops for o in ops) <= MAX_OPS_PER_ELEMENT * max(elements, 1)
-
-
-def _with_clones(graph: Graph, price: Pricing, group: Group, facts: Facts | None) -> float:
-    """Predicted time of a group that computes its clones itself (their results are no outputs)."""
-    reads = sum(graph.values[v].num_bytes for v in graph.inputs_of(group.all_members))
-    writes = sum(graph.values[v].num_bytes for v in graph.outputs_of(group.members))
-    ops = facts.vector_ops if facts else sum(graph.operators[i].vector_ops for i in group.all_members)
-    return price.machine.time_us(reads + writes, ops)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from tvm_vfuse.graph.model import Graph
 from tvm_vfuse.legality.candidate import Candidate
@@ -17,87 +16,13 @@ from tvm_vfuse.legality.rules import RULES, Rule, judge
 from tvm_vfuse.legality.verdict import Facts, Oracle, Verdict
 from tvm_vfuse.options import FusionOptions
 from tvm_vfuse.plan.model import FusionPlan, Group, Refusal, in_run_order
+from tvm_vfuse.plan.partition import Partition
+from tvm_vfuse.plan.pricing import Pricing
 from tvm_vfuse.plan.recompute import clone_cheap_producers
 from tvm_vfuse.resource.time_model import Machine
 
 RULE_MODE_KINDS = ("elementwise", "reduction-prologue", "contraction-epilogue", "sibling")
 TOLERANCE_US = 1e-6
-
-
-@dataclass
-class Pricing:
-    """Predicted times of groups over one graph."""
-
-    graph: Graph
-    machine: Machine
-
-    def num_bytes(self, members: Sequence[int]) -> int:
-        """Bytes that one kernel of these operators moves: each boundary tensor once."""
-        values = (*self.graph.inputs_of(members), *self.graph.outputs_of(members))
-        return sum(self.graph.values[v].num_bytes for v in values)
-
-    def time_us(self, members: Sequence[int], facts: Facts | None = None) -> float:
-        """Predicted time of one kernel of these operators."""
-        ops = facts.vector_ops if facts else sum(self.graph.operators[i].vector_ops for i in members)
-        extra = 2 * facts.in_kernel_bytes if facts else 0
-        return self.machine.time_us(self.num_bytes(members) + extra, ops)
-
-
-@dataclass
-class _State:
-    """Groups by number; merged ones are gone from ``members``."""
-
-    graph: Graph
-    members: dict[int, tuple[int, ...]]
-    owner: list[int]
-    before: dict[int, set[int]]
-    after: dict[int, set[int]]
-    facts: dict[int, Facts | None] = field(default_factory=dict)
-
-    @staticmethod
-    def of(graph: Graph) -> _State:
-        succ = graph.successors()
-        before: dict[int, set[int]] = {o.index: set(graph.predecessors(o.index)) for o in graph.operators}
-        return _State(
-            graph,
-            {o.index: (o.index,) for o in graph.operators},
-            [o.index for o in graph.operators],
-            before,
-            {i: set(s) for i, s in enumerate(succ)},
-        )
-
-    def bypass(self, a: int, b: int) -> int | None:
-        """An operator of a third group on a path from ``a`` to ``b`` or back, or None."""
-        for start, goal in ((a, b), (b, a)):
-            limit = self.members[goal][-1]
-            stack = [g for g in sorted(self.after[start], reverse=True) if g != goal]
-            seen = set(stack)
-            while stack:
-                g = stack.pop()
-                if goal in self.after[g]:
-                    return self.members[g][0]
-                for n in sorted(self.after[g], reverse=True):
-                    if n not in seen and n != start and self.members[n][0] <= limit:
-                        seen.add(n)
-                        stack.append(n)
-        return None
-
-    def merge(self, a: int, b: int, facts: Facts | None) -> int:
-        """One group out of two; keeps the smaller number."""
-        keep, gone = min(a, b), max(a, b)
-        self.members[keep] = tuple(sorted((*self.members[a], *self.members.pop(gone))))
-        for i in self.members[keep]:
-            self.owner[i] = keep
-        for mine, theirs in ((self.before, self.after), (self.after, self.before)):
-            for g in mine.pop(gone):
-                theirs[g].discard(gone)
-                if g != keep:
-                    mine[keep].add(g)
-                    theirs[g].add(keep)
-            mine[keep].discard(gone)
-        self.facts[keep] = facts
-        self.facts.pop(gone, None)
-        return keep
 
 
 class Search:
@@ -108,7 +33,7 @@ class Search:
     ) -> None:
         self.graph, self.oracle, self.options, self.rules = graph, oracle, options, rules
         self.price = Pricing(graph, machine)
-        self.state = _State.of(graph)
+        self.state = Partition.of(graph)
         self.heap: list[tuple[float, int, int, int, int]] = []
         self.stamp: dict[int, int] = dict.fromkeys(self.state.members, 0)
         self.judged: dict[tuple[tuple[int, ...], tuple[int, ...], int | None], Verdict] = {}
@@ -249,7 +174,7 @@ def _with_facts(group: Group, run: Search) -> Group:
     if run.graph.operators[group.members[0]].kind != "kernel":
         return group
     facts = group.facts or run.oracle(group.members, group.clones).facts
-    return Group(group.members, group.clones, facts, run.price.time_us(group.all_members, facts))
+    return Group(group.members, group.clones, facts, run.price.time_us(group.members, facts, group.clones))
 
 
 def search(
