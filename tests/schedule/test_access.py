@@ -32,7 +32,11 @@ OF_ONE_OPERATOR = {
     "slice": ((9, 31), lambda g, x: g.strided_slice(x, [0, 1], [1, 2], [8, 31], [2, 3]), lambda x: x[1:8:2, 2:31:3]),
     "slice backwards": ((9, 31), lambda g, x: g.strided_slice(x, [1], [30], [2], [-2]), lambda x: x[:, 30:2:-2]),
     "pad": ((7, 9), lambda g, x: g.pad(x, [1, 2, 0, 3]), lambda x: np.pad(x, [(1, 2), (0, 3)])),
-    "mirrored": ((7, 9), lambda g, x: g.pad(x, [2, 2, 1, 3], "reflect"), lambda x: np.pad(x, [(2, 2), (1, 3)], "reflect")),
+    "mirrored": (
+        (7, 9),
+        lambda g, x: g.pad(x, [2, 2, 1, 3], "reflect"),
+        lambda x: np.pad(x, [(2, 2), (1, 3)], "reflect"),
+    ),
     "tile": ((3, 5), lambda g, x: g.tile(x, (2, 3)), lambda x: np.tile(x, (2, 3))),
     "repeat": ((3, 5), lambda g, x: g.repeat(x, 4, axis=1), lambda x: np.repeat(x, 4, axis=1)),
     "broadcast": ((7, 1, 3), lambda g, x: g.broadcast_to(x, (2, 7, 5, 3)), lambda x: np.broadcast_to(x, (2, 7, 5, 3))),
