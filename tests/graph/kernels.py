@@ -138,7 +138,7 @@ def half_walked(a: T.Buffer((8,), "float32"), b: T.Buffer((8,), "float32")):
     for i in range(8):
         with T.sblock("b"):
             v = T.axis.spatial(8, i // 2)
-            b[v] = a[v]
+            b[v] = -a[v]
 
 
 @T.prim_func(private=True, s_tir=True)
@@ -147,7 +147,7 @@ def predicated(a: T.Buffer((7,), "float32"), b: T.Buffer((7,), "float32")):
         with T.sblock("b"):
             v = T.axis.spatial(7, i * 4 + j)
             T.where(i * 4 + j < 7)
-            b[v] = a[v]
+            b[v] = -a[v]
 
 
 @T.prim_func(private=True, s_tir=True)
@@ -195,7 +195,7 @@ def own_buffer(a: T.Buffer((8,), "float32"), b: T.Buffer((8,), "float32")):
         with T.sblock("b"):
             v = T.axis.spatial(8, i)
             T.sblock_alloc_buffer((1,))
-            b[v] = a[v]
+            b[v] = -a[v]
 
 
 @T.prim_func(private=True, s_tir=True)
