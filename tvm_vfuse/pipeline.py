@@ -163,10 +163,10 @@ def run(mod: tvm.IRModule, target: tvm.target.Target, options: FusionOptions | N
         for plan in plans
         for r in plan.refused
     ]
-    return FusionResult(kernels, _describe_groups(fused, work.machine), refused, plans)
+    return FusionResult(kernels, _describe_groups(fused), refused, plans)
 
 
-def _describe_groups(fused: FusedModule, machine: Machine) -> list[dict[str, Any]]:
+def _describe_groups(fused: FusedModule) -> list[dict[str, Any]]:
     names = {(id(plan), group.members): name for name, (_, plan, group) in fused.groups.items()}
     out = []
     for _, plan in fused.plans:

@@ -58,7 +58,7 @@ class Point:
             node = self.memo[key] = self._new(kind, tensor, idx, guards, stage)
             if stage is not None and stage.joint is not None:
                 node.kind = "part"
-                node.deps = (self._joint_node(stage, reader),)
+                node.deps = (self._joint_node(stage),)
             elif number is not None:
                 self.pending[number].append(node)
         return node
@@ -68,7 +68,7 @@ class Point:
         self.by_var[node.var] = node
         return node
 
-    def _joint_node(self, stage: Stage, reader: Stage | None) -> Node:
+    def _joint_node(self, stage: Stage) -> Node:
         """The node that folds all components of a joint reduction."""
         assert stage.joint is not None
         key = ("joint", id(stage.joint))

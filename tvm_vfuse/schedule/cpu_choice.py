@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,7 +20,8 @@ from tvm_vfuse.schedule.tile import TileConfig
 
 SMALL_WORK = 1 << 15  # vector operations; below this a thread launch (2-21 us measured) costs more than it wins
 LONG, HUGE = 100, 4000  # values of a group: long chains want several vectors, huge ones a short compile time
-LONGEST_WINDOW = 8
+LONGEST_WINDOW = 8  # points along a window axis that are written out
+SHORTEST_LANE = 4  # points below which an axis fills no vector
 MANY_STREAMS, STREAM_BYTES = 48, 512  # inputs beyond which each is read in runs of so many bytes (200 inputs: 1.2 x)
 STRIDED = 0.15  # relative speed of a strided vector access (one element a line), measured on Zen 3
 ACCUMULATORS = 12  # vector registers that may hold accumulators: 16 less operands (measured: 14 spill on AVX2)
@@ -56,13 +58,12 @@ def choose_loops(evaluation: Evaluation) -> Loops:
     where = evaluation.placement
     order = {a.var: i for i, a in enumerate(where.order)}
     if not where.reduce:
-        lane = _best_lane(evaluation, where.space, where.space) if where.space else None
-        if lane is None:
-            raise AssertionError("an elementwise group has at least one axis")
+        assert where.space, "an elementwise group has at least one axis"
+        lane = _best_lane(evaluation, where.space)
         rows = tuple(a for a in where.order if a is not lane)
         return Loops(lane, None, rows, (), True)
-    long = [a for a in where.axes if a.assumed >= 4] or list(where.axes)
-    lane = _best_lane(evaluation, tuple(long), where.axes)
+    long = [a for a in where.axes if a.assumed >= SHORTEST_LANE] or list(where.axes)
+    lane = _best_lane(evaluation, long)
     in_reduce = lane in where.reduce
     inner = tuple(sorted((a for a in where.reduce if a is not lane), key=lambda a: order[a.var]))
     tile = None if in_reduce else _tile_axis(evaluation, lane)
@@ -70,7 +71,8 @@ def choose_loops(evaluation: Evaluation) -> Loops:
     return Loops(lane, tile, rows, inner, in_reduce)
 
 
-def _best_lane(evaluation: Evaluation, candidates: tuple[Axis, ...], axes: tuple[Axis, ...]) -> Axis:
+def _best_lane(evaluation: Evaluation, candidates: Sequence[Axis]) -> Axis:
+    """The candidate along which most accesses are vectors of neighbours; ties: the innermost in memory."""
     found = accesses(evaluation)
     position = {a.var: i for i, a in enumerate(evaluation.placement.axes)}
     inner_first = {a.var: i for i, a in enumerate(evaluation.placement.order)}

@@ -19,7 +19,7 @@ from tvm.tirx import BufferLoad, For, ForKind
 
 from tvm_vfuse.graph.axes import Axis
 from tvm_vfuse.graph.cost import element_cost
-from tvm_vfuse.graph.indices import INDEX, const_int, index
+from tvm_vfuse.graph.indices import INDEX, index
 from tvm_vfuse.graph.nodes import Evaluation, Node
 from tvm_vfuse.graph.sizes import dtype_bytes
 from tvm_vfuse.schedule.cpu_choice import Loops
@@ -51,11 +51,7 @@ def find_transposed(evaluation: Evaluation, loops: Loops) -> Transposed | None:
     loads = [n for n in evaluation.nodes if n.kind == "load"]
     found = accesses(evaluation)
     lane = [a.var for a in axes].index(loops.lane.var)
-    strided = [
-        (n, a)
-        for n, a in zip(loads, found, strict=False)
-        if a.strides is not None and a.stride(lane) not in (0, 1, None)
-    ]
+    strided = [(n, a) for n, a in zip(loads, found, strict=False) if a.stride(lane) not in (0, 1, -1, None)]
     for axis in reversed(loops.rows):
         number = [a.var for a in axes].index(axis.var)
         nodes = tuple(n for n, a in strided if a.stride(number) == 1 and not n.guards and not _indirect(a))
@@ -65,7 +61,7 @@ def find_transposed(evaluation: Evaluation, loops: Loops) -> Transposed | None:
 
 
 def _indirect(access: Access) -> bool:
-    return access.strides is None or any(const_int(s) == -1 for s in access.strides)
+    return access.strides is None or any(s is None for s in access.strides)
 
 
 def _hoists_work(evaluation: Evaluation, loops: Loops) -> bool:

@@ -19,39 +19,41 @@ Expr: TypeAlias = tvm.ir.Expr
 
 @dataclass(frozen=True)
 class Access:
-    """One boundary access: its flat position and stride along each axis (None: not affine)."""
+    """One boundary access.
 
-    tensor: Tensor
+    Attributes
+    ----------
+    axes : the axes its place depends on
+    strides : step in elements of its flat position along each of the group's axes, None where an index is read from
+        memory along that axis; None as a whole if the access is not affine
+    """
+
     axes: frozenset[Var]
-    strides: tuple[Expr, ...] | None
-    is_store: bool
+    strides: tuple[Expr | None, ...] | None
 
     def stride(self, number: int) -> int | None:
-        """Constant stride along axis ``number``, or None where it is symbolic or the access is not affine."""
-        return None if self.strides is None else const_int(self.strides[number])
+        """Constant stride along axis ``number``; None where it is symbolic or unknown."""
+        step = None if self.strides is None else self.strides[number]
+        return None if step is None else const_int(step)
 
 
 def accesses(evaluation: Evaluation) -> list[Access]:
     """All loads and stores of the group's boundary tensors."""
-    out = [_access(evaluation, n.tensor, n.index, n, False) for n in evaluation.nodes if n.kind == "load"]
-    return out + [_access(evaluation, s.tensor, s.indices, None, True) for s in evaluation.stores]
+    out = [_access(evaluation, n.tensor, n.index, n) for n in evaluation.nodes if n.kind == "load"]
+    return out + [_access(evaluation, s.tensor, s.indices, None) for s in evaluation.stores]
 
 
-def _access(evaluation: Evaluation, tensor: Tensor, idx: Sequence[Expr], node: Node | None, store: bool) -> Access:
+def _access(evaluation: Evaluation, tensor: Tensor, idx: Sequence[Expr], node: Node | None) -> Access:
     where = evaluation.placement
     flat = where.analyzer.simplify(flatten(idx, tensor.shape))
     axes = node.axes if node is not None else frozenset(free_vars(flat) & {a.var for a in where.axes})
-    inner = node is not None and any(d.axes for d in node.deps)
     terms = linear_terms(flat, where.axes)
-    if terms is not None and inner:  # an index that is itself loaded: affine only in the axes it does not use
-        hidden = {v for d in node.deps for v in d.axes} if node is not None else set()
-        if any(a.var in hidden for a in where.axes):
-            terms = [
-                tvm.tirx.IntImm(INDEX, -1) if a.var in hidden else t
-                for a, t in zip(where.axes, terms[:-1], strict=True)
-            ] + [terms[-1]]
-    strides = None if terms is None else tuple(where.analyzer.simplify(t) for t in terms[:-1])
-    return Access(tensor, axes, strides, store)
+    if terms is None:
+        return Access(axes, None)
+    # An index that is itself loaded is a placeholder here: affine only in the axes that it does not depend on.
+    hidden = {v for d in node.deps for v in d.axes} if node is not None else set()
+    steps = zip(where.axes, terms[:-1], strict=True)
+    return Access(axes, tuple(None if a.var in hidden else where.analyzer.simplify(t) for a, t in steps))
 
 
 def collapse(evaluation: Evaluation) -> None:
@@ -98,9 +100,7 @@ def _joins(access: Access, outer: int, inner: int, axis: Axis, evaluation: Evalu
     if access.strides is None:
         return not access.axes & {where.axes[outer].var, where.axes[inner].var}
     a, b = access.strides[outer], access.strides[inner]
-    if const_int(a) == -1 or const_int(b) == -1:
-        return False
-    return equal(a, b * axis.extent, where.analyzer)
+    return a is not None and b is not None and equal(a, b * axis.extent, where.analyzer)
 
 
 def _join(evaluation: Evaluation, outer: Axis, inner: Axis) -> None:
