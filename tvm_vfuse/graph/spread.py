@@ -84,15 +84,13 @@ class Spread:
                 self._forward(reader)
 
     def _backward(self, tensor: Tensor, place: list[Expr]) -> None:
+        """A placed stage reads ``tensor`` at ``place``: the producer lies there, if that visits each element once."""
         stage = self.producer.get(tensor.key)
         if stage is None or tensor.key in self.where.places or not self._is_bijection(tensor, place):
             return
-        if stage.reduce:
-            env = self._reduce_env(stage, {})
-            if env is None or any(contains(p, {a.var for a in self.where.reduce}) for p in place):
-                return
-        else:
-            env = {}
+        env = self._match(stage.reduce, self.where.reduce) if stage.reduce else {}
+        if env is None or (stage.reduce and any(contains(p, self.where.reduce_vars) for p in place)):
+            return
         for i, p in zip(stage.indices, place, strict=True):
             if isinstance(i, Var):
                 env[i] = p
@@ -100,6 +98,7 @@ class Spread:
         self.settle(stage, env)
 
     def _forward(self, stage: Stage) -> None:
+        """``stage`` reads a placed tensor: it lies where one of its reads hits that place."""
         if stage.output.key in self.where.places:
             return
         for load in self.loads[id(stage)]:
@@ -128,6 +127,7 @@ class Spread:
         return env if self._is_good(stage, env) else None
 
     def _fill_unit(self, stage: Stage, env: dict[Var, Expr]) -> None:
+        """Axes of one point that are still open are 0."""
         for v, e in (*stage.spatial, *stage.reduce):
             if v not in env and const_int(e) == 1:
                 env[v] = index(0)
@@ -172,16 +172,7 @@ class Spread:
             while size > 1:
                 cut.setdefault(x.origin, []).append(rest[0])
                 size //= rest.pop(0)
-        for x in self.where.axes:  # axes that are not walked here keep their parts
-            if (
-                x not in onto
-                and x.size is not None
-                and x.origin >= 0
-                and x.origin not in cut
-                and x.origin in self.factors
-            ):
-                cut[x.origin] = self.factors[x.origin]
-        raise Refine(dict(self.factors) | cut)
+        raise Refine(self.factors | cut)  # axes that are not walked here keep their parts
 
     def _by_flat(self, stage: Stage, load: TensorLoad, place: tuple[Expr, ...]) -> dict[Var, Expr] | None:
         """A reshape: the stage walks the same flat order as one of the homes."""
@@ -219,19 +210,14 @@ class Spread:
         )
 
     # ---------------------------------------------------------------- tests
-    def _reduce_env(self, stage: Stage, env: dict[Var, Expr]) -> dict[Var, Expr] | None:
-        found = self._match(stage.reduce, self.where.reduce)
-        return None if found is None else env | found
-
     def _is_good(self, stage: Stage, env: dict[Var, Expr]) -> bool:
         """The stage's output must be a bijection of the space (or of all) axes, a reduction's of the space axes."""
         place = [self.simplify(i, env) for i in stage.indices]
-        reduce = {a.var for a in self.where.reduce}
         if not self._is_bijection(stage.output, place):
             return False
         if not stage.reduce:
             return True
-        if any(contains(p, reduce) for p in place):
+        if any(contains(p, self.where.reduce_vars) for p in place):
             return False
         mine, ours = [e for _, e in stage.reduce], [a.extent for a in self.where.reduce]
         if not equal(product(mine), product(ours), self.where.analyzer):

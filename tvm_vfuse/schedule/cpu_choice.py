@@ -101,10 +101,9 @@ def _speed(access: Access, number: int) -> float:
 def _tile_axis(evaluation: Evaluation, lane: Axis) -> Axis | None:
     """A space axis that the vector loads inside the reduction do not depend on: they are then read once a tile."""
     where = evaluation.placement
-    reduce = {a.var for a in where.reduce}
     if math.prod(a.assumed for a in where.reduce) < 8:
         return None
-    vectors = [n for n in evaluation.nodes if n.kind == "load" and lane.var in n.axes and n.axes & reduce]
+    vectors = [n for n in evaluation.nodes if n.kind == "load" and lane.var in n.axes and n.axes & where.reduce_vars]
     if not vectors:
         return None
     free = [a for a in where.space if a is not lane and a.assumed > 1 and not any(a.var in n.axes for n in vectors)]
@@ -195,10 +194,9 @@ def _chunk(loops: Loops, lanes: int) -> int:
 def _work(evaluation: Evaluation) -> float:
     """Vector operations of one run (symbolic extents count 1024)."""
     where = evaluation.placement
-    reduce: set[Var] = {a.var for a in where.reduce}
     work = 0.0
     for n in evaluation.nodes:
-        inside = n.kind == "reduce" or n.axes & reduce
+        inside = n.kind == "reduce" or n.axes & where.reduce_vars
         points = math.prod(a.assumed for a in (where.axes if inside else where.space))
         work += points * (1.0 if n.stage is None else element_cost(n.stage).vector_ops)
     return work / 8
