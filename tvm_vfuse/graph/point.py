@@ -211,9 +211,9 @@ class Point:
             return self._rewrite(yes if value else no, env, guards, stage)
         other = self.analyzer.simplify(tirx.Not(known))
         with self.analyzer.constraint_scope(known):
-            a = self._rewrite(yes, env, (*guards, known), stage)
+            a = self._rewrite(yes, env, (*guards, *conjuncts(known)), stage)
         with self.analyzer.constraint_scope(other):
-            b = self._rewrite(no, env, (*guards, other), stage)
+            b = self._rewrite(no, env, (*guards, *conjuncts(other)), stage)
         return tirx.Select(known, a, b)
 
 
@@ -224,3 +224,10 @@ def _as_less_than(expr: Expr) -> Expr:
         [(tirx.LE, lambda x: tirx.Not(tirx.LT(x.b, x.a))), (tirx.GE, lambda x: tirx.Not(tirx.LT(x.a, x.b)))],
         order="post",
     )
+
+
+def conjuncts(condition: Expr) -> list[Expr]:
+    """The parts of a conjunction: each then constrains, and is tested, by itself."""
+    if isinstance(condition, tirx.And):
+        return [*conjuncts(condition.a), *conjuncts(condition.b)]
+    return [condition]

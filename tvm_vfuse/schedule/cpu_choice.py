@@ -20,8 +20,9 @@ from tvm_vfuse.schedule.tile import TileConfig
 
 SMALL_WORK = 1 << 15  # vector operations; below this a thread launch (2-21 us measured) costs more than it wins
 LONG, HUGE = 100, 4000  # values of a group: long chains want several vectors, huge ones a short compile time
-LONGEST_WINDOW = 8  # points along a window axis that are written out
+LONGEST_WINDOW = 3  # wider padded windows are tested at run time: written out they cost too much compile time
 SHORTEST_LANE = 4  # points below which an axis fills no vector
+SHORT_VECTOR, LONG_ROW = 8, 32  # elements from which on a space axis, and a reduce axis, fill vectors well
 MANY_STREAMS, STREAM_BYTES = 48, 512  # inputs beyond which each is read in runs of so many bytes (200 inputs: 1.2 x)
 STRIDED = 0.15  # relative speed of a strided vector access (one element a line), measured on Zen 3
 ACCUMULATORS = 12  # vector registers that may hold accumulators: 16 less operands (measured: 14 spill on AVX2)
@@ -77,8 +78,11 @@ def _best_lane(evaluation: Evaluation, candidates: Sequence[Axis]) -> Axis:
     position = {a.var: i for i, a in enumerate(evaluation.placement.axes)}
     inner_first = {a.var: i for i, a in enumerate(evaluation.placement.order)}
 
+    reduce = evaluation.placement.reduce_vars
+
     def score(axis: Axis) -> tuple[float, int]:
-        filled = min(axis.assumed, 16) / 16
+        long = LONG_ROW if axis.var in reduce else SHORT_VECTOR  # lanes along a reduction must be folded at its end
+        filled = min(axis.assumed, long) / long
         return (
             sum(_weight(a, evaluation) * _speed(a, position[axis.var]) for a in found) * filled,
             inner_first[axis.var],
@@ -166,7 +170,7 @@ def _register_tile(rows: int, extent: int | None, vector: int, reductions: int, 
     """(unroll, lanes): accumulators fill the registers, with the fewest left-over points."""
     budget = max(1, ACCUMULATORS // reductions)
     best: tuple[float, int, int] | None = None
-    for vectors in range(1, most + 1):
+    for vectors in (v for v in (1, 2, 4) if v <= most):  # LLVM takes vectors apart whose length is no power of two
         lanes = vectors * vector
         if extent is not None and extent < lanes:
             lanes, vectors = extent, -(-extent // vector)

@@ -20,6 +20,7 @@ from tvm import tirx
 from tvm.ir import Var
 
 from tvm_vfuse.graph.indices import INDEX, const_int, product
+from tvm_vfuse.graph.sizes import assumed_points
 from tvm_vfuse.schedule.cpu_choice import window_axes
 from tvm_vfuse.schedule.cpu_loops import WHOLE, LoopWriter, Part, peel, split
 from tvm_vfuse.schedule.levels import Held, Levels
@@ -60,6 +61,8 @@ class Columns:
         lanes = split(self.loops.lane, self.tile.lanes, analyzer)
         if self.unrolled:
             lanes = [piece for part in lanes for piece in peel(part)]
+        if self._lane_outside():
+            return sequence([self._lane_tasks(tiles, part) for part in lanes])
         out: list[Stmt] = []
         for t in tiles:
             if self._needs_lane_tasks(t):
@@ -67,6 +70,38 @@ class Columns:
             else:
                 out.append(self._tasks(t, lanes, False))
         return sequence(out)
+
+    def _lane_tasks(self, tiles: list[Part], part: Part) -> Stmt:
+        """Lane blocks outside, tile blocks inside: the lane operand is read once, the tile operand again for each."""
+
+        def body(at: list[Expr]) -> Stmt:
+            cell = Cell(dict(zip((a.var for a in self.loops.rows), at, strict=False)))
+
+            def blocks(tile: Part) -> Stmt:
+                return self.writer.blocks(tile.count, lambda i: self._column(cell, tile, i, part, at[-1]))
+
+            return sequence([blocks(t) for t in tiles])
+
+        return self.writer.tasks([*(a.extent for a in self.loops.rows), part.count], body)
+
+    def _lane_outside(self) -> bool:
+        """True if walking the tile axis inside the lane axis moves fewer bytes through the caches.
+
+        The operand that depends on the inner axis is read again for each block of the outer one.
+        """
+        tile, where = self.loops.tile, self.levels.evaluation.placement
+        if tile is None:
+            return False
+        rows = {a.var for a in self.loops.rows}
+        volume = {True: 0.0, False: 0.0}
+        for n in self.levels.evaluation.nodes:
+            if n.kind == "load" and n.axes & where.reduce_vars:
+                elements = assumed_points(n.tensor.shape)
+                shared = math.prod(a.assumed for a in where.axes if a.var in n.axes & rows)
+                volume[tile.var in n.axes] += elements / shared
+        lane_blocks, tile_blocks = self.loops.lane.assumed / self.tile.lanes, tile.assumed / self.tile.unroll
+        enough = math.prod(a.assumed for a in self.loops.rows) * lane_blocks >= min(FEW_TASKS / 2, tile_blocks)
+        return enough and lane_blocks * volume[True] < tile_blocks * volume[False]
 
     def _needs_lane_tasks(self, tile: Part) -> bool:
         """True if the rows alone are too few for the threads."""
@@ -108,6 +143,10 @@ class Columns:
 
     def _column(self, cell: Cell, tile: Part, tile_at: Expr, part: Part, lane_at: Expr) -> Stmt:
         """All levels for ``tile.width`` x ``part.width`` rows."""
+        with self.registers.frame():
+            return self._levels(cell, tile, tile_at, part, lane_at)
+
+    def _levels(self, cell: Cell, tile: Part, tile_at: Expr, part: Part, lane_at: Expr) -> Stmt:
         levels = self.levels
         lane = levels.context.bound(Var("v", INDEX), part.width)
         common = cell.inside({self.loops.lane.var: part.start(lane_at) + lane})
@@ -134,7 +173,12 @@ class Columns:
 
     def _walk(self, level: int, spot: _Spot, held: list[Held]) -> Stmt:
         """The loops of one level; those of a guarded window are written out, so that its guards are known."""
-        return self.writer.nest(self.loops.inner, self.unrolled, lambda at: self._point(level, at, spot, held))
+
+        def body(at: dict[Var, Expr]) -> Stmt:
+            with self.registers.frame():
+                return self._point(level, at, spot, held)
+
+        return self.writer.nest(self.loops.inner, self.unrolled, body)
 
     def _point(self, level: int, at: dict[Var, Expr], spot: _Spot, held: list[Held]) -> Stmt:
         block = Block(self.registers, spot.width, spot.lane)

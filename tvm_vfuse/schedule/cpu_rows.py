@@ -111,7 +111,8 @@ class _Row:
             block = Block(self.registers, part.width)
             lane = self.levels.context.bound(block.lane, part.width)
             start = part.start(number if const_int(first) == 0 else first + number)
-            self.levels.inner_values(level, block, cell.inside({self.lane.var: start + lane}), held)
-            return block.finish()
+            with self.registers.frame():
+                self.levels.inner_values(level, block, cell.inside({self.lane.var: start + lane}), held)
+                return block.finish()
 
         return self.writer.blocks(count, body, part.count)

@@ -7,7 +7,8 @@ simplified across original operators: that is what makes ``exact`` numerics exac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import tvm
@@ -56,9 +57,29 @@ class Registers:
         self.allocated: list[Var] = []
         self.names: dict[str, int] = {}
         self.held_as: dict[Var, str] = {}
+        self.free: dict[tuple[int, str], list[Var]] = {}
+        self.frames: list[list[tuple[tuple[int, str], Var]]] = []
+
+    @contextlib.contextmanager
+    def frame(self) -> Iterator[None]:
+        """Registers made inside serve again afterwards: their values are dead at the end of the frame.
+
+        TVM's time for a kernel grows with the square of the number of its buffers.
+        """
+        self.frames.append([])
+        yield
+        for key, buf in reversed(self.frames.pop()):
+            self.free.setdefault(key, []).append(buf)
 
     def new(self, name: str, lanes: int, dtype: str) -> Var:
-        """A register of ``lanes`` elements for values of ``dtype``; ``name`` gets a number where it is taken."""
+        """A register of ``lanes`` elements of ``dtype``; one of an ended frame where there is one."""
+        key = (lanes, dtype)
+        buf = self.free[key].pop() if self.free.get(key) else self._make(name, lanes, dtype)
+        if self.frames:
+            self.frames[-1].append((key, buf))
+        return buf
+
+    def _make(self, name: str, lanes: int, dtype: str) -> Var:
         count = self.names[name] = self.names.get(name, -1) + 1
         kept = {"bool": "int8", "bfloat16": "float32"}.get(dtype, dtype)
         buf = tirx.decl_buffer((lanes,), kept, f"{name}_{count}" if count else name, layout=None)
@@ -86,7 +107,7 @@ class Registers:
     def wrap(self, body: Stmt) -> Stmt:
         """``body`` behind the allocations of all registers made so far."""
         out = sequence([*(AllocBuffer(b) for b in self.allocated), body])
-        self.allocated = []
+        self.allocated, self.free = [], {}
         return out
 
 
