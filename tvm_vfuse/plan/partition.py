@@ -10,14 +10,14 @@ from tvm_vfuse.legality.verdict import Facts
 
 @dataclass
 class Partition:
-    """Groups by number; merged ones are gone from ``members``.
+    """Groups by number; joined ones are gone from ``members``.
 
     Attributes
     ----------
     members : the operators of each group, sorted
     owner : the group of each operator
     before, after : the groups that each group needs at first hand, and that need it
-    facts : what the evaluation of a merged group learnt
+    facts : what the evaluation of a joined group learnt
     """
 
     members: dict[int, tuple[int, ...]]
@@ -53,7 +53,7 @@ class Partition:
                         stack.append(n)
         return None
 
-    def merge(self, a: int, b: int, facts: Facts | None) -> int:
+    def join(self, a: int, b: int, facts: Facts | None) -> int:
         """One group out of two; keeps the smaller number."""
         keep, gone = min(a, b), max(a, b)
         self.members[keep] = tuple(sorted((*self.members[a], *self.members.pop(gone))))

@@ -1,6 +1,6 @@
-"""Merges groups greedily by predicted gain until none is left: the partition with the least predicted time we find.
+"""Joins groups greedily by predicted gain until none is left: the partition with the least predicted time we find.
 
-Candidates are data edges and siblings (readers of one tensor). The one that saves the most is merged first, ties by
+Candidates are data edges and siblings (readers of one tensor). The one that saves the most is joined first, ties by
 the smallest operators, so that the same graph always gives the same plan. A refused or unprofitable candidate stays
 as the reason of its edge.
 """
@@ -114,7 +114,7 @@ class Search:
 
     # ------------------------------------------------------------------ search
     def run(self) -> list[Group]:
-        """Merge the best pair until no legal one pays; the groups by their smallest operator."""
+        """Join the best pair until no legal one pays; the groups by their smallest operator."""
         for g in list(self.state.members):
             if self.is_kernel(g):
                 for n in self.neighbours(g):
@@ -132,7 +132,7 @@ class Search:
             if gain < -promised - TOLERANCE_US:  # recompute was not in the first estimate: wait for its turn
                 heapq.heappush(self.heap, (-gain, a, b, at_a, at_b))
                 continue
-            keep = self.state.merge(a, b, verdict.facts)
+            keep = self.state.join(a, b, verdict.facts)
             self.stamp[keep] += 1
             self.stamp.pop(max(a, b))
             for n in self.neighbours(keep):

@@ -80,7 +80,7 @@ def _best_lane(evaluation: Evaluation, candidates: Sequence[Axis]) -> Axis:
 
     reduce = evaluation.placement.reduce_vars
 
-    def score(axis: Axis) -> tuple[float, int]:
+    def vectors(axis: Axis) -> tuple[float, int]:
         long = LONG_ROW if axis.var in reduce else SHORT_VECTOR  # lanes along a reduction must be folded at its end
         filled = min(axis.assumed, long) / long
         return (
@@ -88,7 +88,7 @@ def _best_lane(evaluation: Evaluation, candidates: Sequence[Axis]) -> Axis:
             inner_first[axis.var],
         )
 
-    return max(candidates, key=score)
+    return max(candidates, key=vectors)
 
 
 def _weight(access: Access, evaluation: Evaluation) -> float:
