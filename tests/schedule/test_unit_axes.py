@@ -1,4 +1,4 @@
-"""Axes of extent one: nothing is folded twice for them, and no element is taken for two."""
+"""Axes of extent one, and broadcast ones: nothing is folded twice for them, and no element is taken for two."""
 
 from __future__ import annotations
 
@@ -36,3 +36,19 @@ def test_an_element_on_a_unit_axis_is_computed_once(shape):
     assert len(column.functions([x])) == 1
     e = np.exp(x.astype("float64"))
     assert_close(column.run([x]), [e.sum(-2), e / e.sum(-2, keepdims=True)], 1e-5)
+
+
+@pytest.mark.parametrize("shape", [(4, 64), (5, 1), (1, 1), (16, 33)], ids=str)
+def test_a_reduction_that_is_the_same_for_all_lanes(shape):
+    """Beside column sums, the sum of a broadcast column: its readers are no vectors."""
+
+    def body(g, x, column):
+        same = g.sum(g.broadcast_to(column, shape), axis=0)
+        return [g.sum(x, axis=0), g.relu(same), g.multiply(x, g.exp(same))]
+
+    rng = np.random.default_rng(3)
+    x, column = draw(rng, shape), draw(rng, (shape[0], 1)) / 4
+    fused = fused_column(graph(body, shape, (shape[0], 1)))
+    assert len(fused.functions([x, column])) == 1
+    same = np.broadcast_to(column.astype("float64"), shape).sum(0)
+    assert_close(fused.run([x, column]), [x.astype("float64").sum(0), np.maximum(same, 0), x * np.exp(same)], 1e-5)

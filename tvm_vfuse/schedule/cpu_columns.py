@@ -168,7 +168,8 @@ class Columns:
             out.append(self._walk(level, spot, held))
             for c, mine in zip(spot.cells, held, strict=True):
                 for r in work.reductions:
-                    levels.settle(r, mine[id(r)], True, c)
+                    # Where all lanes hold the same, readers are no vectors and take the first.
+                    levels.settle(r, mine[id(r)], levels.emitter.is_wide(r), c)
         return sequence(out)
 
     def _walk(self, level: int, spot: _Spot, held: list[Held]) -> Stmt:
