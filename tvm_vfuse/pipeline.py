@@ -25,7 +25,7 @@ from tvm_vfuse.plan.search import search
 from tvm_vfuse.resource.time_model import Machine, cpu_machine
 from tvm_vfuse.schedule.cpu import schedule_cpu
 from tvm_vfuse.transform.fuse import FusedModule, group_module, map_kernels
-from tvm_vfuse.transform.oracle import EvaluationOracle, Refused
+from tvm_vfuse.transform.oracle import EvaluationOracle
 from tvm_vfuse.transform.prepare import legalize, prepare
 from tvm_vfuse.transform.respecialize import respecialize
 
@@ -65,7 +65,7 @@ class _Run:
         self.target, self.options = target, options
         self.device: CpuDevice = cpu_device(target)
         self.machine: Machine = cpu_machine(self.device.cores, self.device.vector_bits)
-        self.cuts: dict[str, Refused] = {}
+        self.cuts: dict[str, dict[tuple[tuple[int, ...], tuple[int, ...]], Verdict]] = {}
         self.groups_left = options.first_groups
 
     def _plan(self, region: Region) -> FusionPlan:
@@ -85,9 +85,9 @@ class _Run:
             if not failed:
                 return fused, kernels
             for name, why in failed.items():
-                region, _, group = fused.groups[name]
-                cut = self.cuts.setdefault(region.graph.name, {})
-                cut[(group.members, group.clones)] = Verdict(why.reason, why.detail)
+                for region, _, group in fused.groups[name]:
+                    cut = self.cuts.setdefault(region.graph.name, {})
+                    cut[(group.members, group.clones)] = Verdict(why.reason, why.detail)
         raise InputError(
             f"no buildable plan after {MAX_ROUNDS} rounds; last refusal: {next(iter(failed.values()))}; "
             "try --max-group-size"
@@ -167,18 +167,17 @@ def run(mod: tvm.IRModule, target: tvm.target.Target, options: FusionOptions | N
 
 
 def _describe_groups(fused: FusedModule) -> list[dict[str, Any]]:
-    names = {(id(plan), group.members): name for name, (_, plan, group) in fused.groups.items()}
+    names = {(id(plan), group.members): name for name, uses in fused.groups.items() for _, plan, group in uses}
     out = []
     for _, plan in fused.plans:
-        graph = plan.graph
+        kept = plan.kept_values()
         for g in plan.groups:
-            ops = [graph.operators[i] for i in g.all_members]
+            ops = [plan.graph.operators[i] for i in g.members]
             if ops[0].kind not in ("kernel", "opaque"):
                 continue
-            name = names.get((id(plan), g.members))
-            if name is None and len(g.all_members) > 1:
+            if not any(v in kept for o in ops for v in o.outputs):
                 continue  # computed again by its readers; no kernel of its own
-            out.append(_describe(plan, g, name or ops[0].op))
+            out.append(_describe(plan, g, names.get((id(plan), g.members), ops[0].op)))
     return out
 
 

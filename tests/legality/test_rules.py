@@ -93,6 +93,13 @@ def test_pointwise_members_of_one_shape_share_their_axes_without_an_evaluation()
     assert oracle.asked == []
 
 
+def test_a_cut_holds_for_pointwise_members_too():
+    """What could not be built is not planned again."""
+    given = candidate([Op("a", "x"), Op("b", "a x")])
+    oracle = FakeOracle(given.graph, cuts={((0, 1), ()): Verdict("unbuildable", "no template takes it")})
+    assert rules.shared_axes(given, oracle).reason == "unbuildable"
+
+
 @pytest.mark.parametrize(
     "ops",
     [

@@ -108,9 +108,12 @@ class FakeOracle:
     refuses: Callable[[tuple[int, ...]], bool] = lambda _members: False
     extra_ops: Callable[[tuple[int, ...]], float] = lambda _members: 0.0
     asked: list[tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=list)
+    cuts: dict[tuple[tuple[int, ...], tuple[int, ...]], Verdict] = field(default_factory=dict)
 
     def __call__(self, members: tuple[int, ...], clones: tuple[int, ...] = ()) -> Verdict:
         self.asked.append((members, clones))
+        if (members, clones) in self.cuts:
+            return self.cuts[members, clones]
         inside = tuple(sorted({*members, *clones}))
         if self.refuses(inside):
             return Verdict("refused-here", f"operators {inside}")

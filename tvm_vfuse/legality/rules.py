@@ -67,7 +67,7 @@ def one_contraction(candidate: Candidate, oracle: Oracle) -> Verdict:
 
 def shared_axes(candidate: Candidate, oracle: Oracle) -> Verdict:
     """The members can be evaluated together at one point of common block axes."""
-    if candidate.is_pointwise:
+    if candidate.is_pointwise and (candidate.members, ()) not in oracle.cuts:
         return LEGAL
     return oracle(candidate.members, ())
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -46,5 +47,15 @@ class Verdict:
 
 LEGAL = Verdict()
 
-# Evaluates (members, clones) as one kernel (graph.evaluate behind it): facts, or the reason against it.
-Oracle = Callable[[tuple[int, ...], tuple[int, ...]], Verdict]
+Refused = Mapping[tuple[tuple[int, ...], tuple[int, ...]], Verdict]
+
+
+class Oracle(Protocol):
+    """Evaluates sets of operators as one kernel (``graph.evaluate`` stands behind it)."""
+
+    @property
+    def cuts(self) -> Refused:
+        """Sets (members, clones) that turned out to be unbuildable after planning, with the reason."""
+
+    def __call__(self, members: tuple[int, ...], clones: tuple[int, ...]) -> Verdict:
+        """Facts of ``members`` as one kernel that also computes ``clones``, or the reason against it."""

@@ -77,6 +77,15 @@ class FusionPlan:
                     if p not in g.all_members and owner[p] >= number:
                         raise InternalError(f"group {number} needs operator {p} of group {owner[p]}, which runs later")
 
+    def kept_values(self) -> frozenset[int]:
+        """Values that some group reads without making them itself, or that leave the region: what kernels write."""
+        kept = {v.index for v in self.graph.values if v.live_out}
+        for g in self.groups:
+            inside = set(g.all_members)
+            read = (v for i in inside for v in self.graph.operators[i].inputs)
+            kept |= {v for v in read if self.graph.values[v].producer not in inside}
+        return frozenset(kept)
+
     def first(self, count: int) -> tuple[FusionPlan, int]:
         """The plan with only its first ``count`` fusions, and how many of the allowance are left."""
         out: list[Group] = []

@@ -22,12 +22,12 @@ Planner = Callable[[Region], FusionPlan]
 class FusedModule:
     """A module whose groups are Primitive functions, with the plan behind each.
 
-    ``groups`` maps the name of a Primitive function to (region, plan, group).
+    ``groups`` maps the name of a Primitive function to its uses as (region, plan, group): equal groups share one.
     """
 
     mod: tvm.IRModule
     plans: list[tuple[Region, FusionPlan]] = field(default_factory=list)
-    groups: dict[str, tuple[Region, FusionPlan, Group]] = field(default_factory=dict)
+    groups: dict[str, list[tuple[Region, FusionPlan, Group]]] = field(default_factory=dict)
 
 
 def group_module(mod: tvm.IRModule, planner: Planner) -> FusedModule:
@@ -76,7 +76,7 @@ class _FunctionRewriter:
 
         def add(name: str, group: Group, function: relax.Function) -> tvm.ir.GlobalVar:
             gv = self.builder.add_func(function, name)
-            self.out.groups[gv.name_hint] = (region, plan, group)
+            self.out.groups.setdefault(gv.name_hint, []).append((region, plan, group))
             return gv
 
         return BlockRewriter(region, plan, add).run(block, live)

@@ -45,18 +45,9 @@ class BlockRewriter:
     def __init__(self, region: Region, plan: FusionPlan, add_function: AddFunction) -> None:
         self.region, self.plan, self.add_function = region, plan, add_function
         self.expr_of = dict(region.expressions)
-        self.replaced: dict[Var, tvm.ir.Expr] = {}
+        self.fields: dict[tuple[Var, int], Var] = {}
         self.out: list[relax.Binding] = []
-        self.needed = self._needed_values()
-
-    def _needed_values(self) -> set[int]:
-        """Values that some group reads without making them itself, or that leave the block."""
-        graph = self.plan.graph
-        found = {v.index for v in graph.values if v.live_out}
-        for g in self.plan.groups:
-            inside = set(g.all_members)
-            found |= {v for i in inside for v in graph.operators[i].inputs if graph.values[v].producer not in inside}
-        return found
+        self.needed = plan.kept_values()
 
     def run(self, block: relax.BindingBlock, live: set[Var]) -> relax.BindingBlock:
         """The new block: groups and lone operators in the plan's order, then the aliases that are ``live`` outside."""
@@ -82,18 +73,19 @@ class BlockRewriter:
             self.out.append(relax.VarBinding(binding.var, self._subst(binding.value)))
 
     def _subst(self, expr: tvm.ir.Expr) -> tvm.ir.Expr:
-        """``expr`` with aliases and fused tuple fields replaced."""
-        aliases, replaced = self.region.aliases, self.replaced
+        """``expr`` with aliases replaced by what they stand for, and fields of grouped kernels by their variables."""
 
-        def visit(var: Var) -> tvm.ir.Expr:
-            root = aliases.get(var, var)
-            if root is not var:
-                return self._subst(root)
-            return replaced.get(var, var)
+        def on_var(var: Var) -> tvm.ir.Expr:
+            root = self.region.aliases.get(var, var)
+            return var if root is var else self._subst(root)
+
+        def on_field(item: tvm.ir.TupleGetItem) -> tvm.ir.Expr:
+            whole = item.tuple_value
+            return self.fields.get((whole, item.index), item) if isinstance(whole, Var) else item
 
         if isinstance(expr, Var):
-            return visit(expr)
-        return tvm_ffi.structural_map(expr, [(Var, visit)], order="post")
+            return on_var(expr)
+        return tvm_ffi.structural_map(expr, [(Var, on_var), (tvm.ir.TupleGetItem, on_field)], order="post")
 
     # ------------------------------------------------------------------ groups
     def _emit_group(self, group: Group) -> None:
@@ -128,6 +120,8 @@ class BlockRewriter:
         """Binds the value's own variable, or a fresh one where it was a field of a tuple."""
         whole = self.region.expressions[value]
         var = whole if isinstance(whole, Var) else self._fresh(f"field{value}", ty)
+        if isinstance(whole, tvm.ir.TupleGetItem):
+            self.fields[(whole.tuple_value, whole.index)] = var
         self.out.append(relax.VarBinding(var, expr))
         self.expr_of[value] = var
 

@@ -9,10 +9,8 @@ from tvm_vfuse.graph.nodes import Evaluation
 from tvm_vfuse.graph.region import Region
 from tvm_vfuse.graph.repeats import is_injective, loop_axes
 from tvm_vfuse.graph.sizes import assumed_points, dtype_bytes
-from tvm_vfuse.legality.verdict import Facts, Verdict
+from tvm_vfuse.legality.verdict import Facts, Refused, Verdict
 from tvm_vfuse.schedule.cpu import CpuPlan, plan_cpu
-
-Refused = dict[tuple[tuple[int, ...], tuple[int, ...]], Verdict]
 
 
 class EvaluationOracle:
@@ -22,8 +20,8 @@ class EvaluationOracle:
     """
 
     def __init__(self, region: Region, device: CpuDevice, cuts: Refused) -> None:
-        self.region, self.device = region, device
-        self.answers: Refused = dict(cuts)
+        self.region, self.device, self.cuts = region, device, cuts
+        self.answers = dict(cuts)
 
     def __call__(self, members: tuple[int, ...], clones: tuple[int, ...] = ()) -> Verdict:
         """Facts of ``members`` as one kernel that also computes ``clones`` (written elsewhere), or a refusal."""
