@@ -18,7 +18,7 @@ from tvm_vfuse.graph.sizes import dtype_bits
 from tvm_vfuse.schedule.strides import Access, accesses
 from tvm_vfuse.schedule.tile import TileConfig
 
-SMALL_WORK = 1 << 15  # vector operations; below this a thread launch (2-21 us measured) costs more than it wins
+SMALL_WORK = 1 << 17  # vector operations (about 50 us); below this a thread launch (2-21 us measured) wins too little
 LONG, HUGE = 100, 4000  # values of a group: long chains want several vectors, huge ones a short compile time
 LONGEST_WINDOW = 3  # wider padded windows are tested at run time: written out they cost too much compile time
 SHORTEST_LANE = 4  # points below which an axis fills no vector

@@ -58,13 +58,20 @@ def facts_of(plan: CpuPlan) -> Facts:
     )
 
 
+# Operations an element that a guard costs: about two cycles for each block of 16 lanes, and for each point of a
+# window in it; outside of windows neighbouring values share the branch.
+GUARD_OPS, GUARD_OPS_IN_WINDOW = 0.25, 1.0
+
+
 def _operations(evaluation: Evaluation) -> float:
     """Weighted operations of one run, what is computed again included."""
     total = 0.0
     for n in evaluation.nodes:
+        points = assumed_points(a.extent for a in loop_axes(evaluation, n))
+        if n.guards:  # a branch for each block of lanes, whether or not the value is needed there
+            total += points * (GUARD_OPS_IN_WINDOW if evaluation.in_reduce(n) else GUARD_OPS)
         if n.stage is None or n.kind == "part":
             continue
-        points = assumed_points(a.extent for a in loop_axes(evaluation, n))
         if n.guards and is_injective(evaluation, n):  # the guards part the elements among the nodes
             points = min(points, assumed_points(n.tensor.shape))
         total += element_cost(n.stage).vector_ops * points
