@@ -96,7 +96,7 @@ def _twin(
     description: str,
     graph: Callable[..., Sequence[Value]],
     *shapes: Shape,
-    memory_bound: bool = True,
+    memory_bound: bool = False,
     symbolic: tuple[str, ...] = (),
 ) -> Template:
     names = ("x", "y") if len(shapes) > 1 else ("data",)
@@ -117,16 +117,23 @@ def _twin(
 
 
 TEMPLATES = (
-    _twin("relay_add_relu", "add_relu", "add, ReLU, double", _add_relu, (8, 64), (8, 64)),
-    _twin("relay_layer_norm", "layer_norm", "LayerNorm", _layer_norm, (2, 16, 64)),
-    _twin("relay_softmax", "softmax", "softmax", _softmax, (2, 8, 16, 16)),
+    _twin("relay_add_relu", "add_relu", "add, ReLU, double", _add_relu, (8, 64), (8, 64), memory_bound=True),
+    _twin("relay_layer_norm", "layer_norm", "LayerNorm", _layer_norm, (2, 16, 64), memory_bound=True),
+    _twin("relay_softmax", "softmax", "softmax", _softmax, (2, 8, 16, 16), memory_bound=True),
     _twin("relay_conv_bn_relu", "conv_bn_relu", "convolution, batch norm, ReLU", _conv_bn_relu, (1, 3, 32, 32)),
-    _twin("residual", "residual", "residual block", _residual, (1, 16, 16, 16), memory_bound=False),
+    _twin("residual", "residual", "residual block", _residual, (1, 16, 16, 16)),
     _twin("const_meta", "const_meta", "convolution with a constant weight, ReLU", _const_meta, (1, 3, 8, 8)),
     _twin("mlp_small", "mlp_small", "two dense layers, softmax", _mlp_small, (4, 32)),
     _twin("gelu_mlp", "gelu_mlp", "dense, GELU written out, dense", _gelu_mlp, (8, 64)),
     _twin("attention", "attention", "four-head self-attention, residual, LayerNorm", _attention, (16, 64)),
-    _twin("misc_ops", "misc_ops", "slice, split, concatenate, pad, pools, mean, clip", _misc_ops, (1, 8, 16, 16)),
+    _twin(
+        "misc_ops",
+        "misc_ops",
+        "slice, split, concatenate, pad, pools, mean, clip",
+        _misc_ops,
+        (1, 8, 16, 16),
+        memory_bound=True,
+    ),
     _twin("lstm_cell", "rt_lstm_cell_net", "one LSTM cell from a zero state", _lstm_cell, (1, 32)),
     _twin("dyn_batch", "dyn_batch", "dense, ReLU over a symbolic batch", _dyn_batch, (4, 32), symbolic=("n",)),
     Template(
