@@ -69,12 +69,14 @@ def _is_free(store: Store, node: Node, last: int, free_from: dict[int, int]) -> 
 
 
 def _last_use(evaluation: Evaluation, inner: Set[Var]) -> dict[int, int]:
-    """Latest level at which each inner node's value is needed, cheap users computed again included."""
+    """Latest level at which each inner node's value is needed; users that are computed again need it again."""
     last: dict[int, int] = {}
+    kept = {id(s.node) for s in evaluation.stores}
     for s in evaluation.stores:
         last[id(s.node)] = max(last.get(id(s.node), 0), s.node.level)
     for n in reversed(evaluation.nodes):
-        at = n.level if n.kind == "reduce" else max(n.level, last.get(id(n), n.level))
+        stays = n.kind == "reduce" or id(n) in kept or (n.stage is not None and element_cost(n.stage).expensive > 0)
+        at = n.level if stays else max(n.level, last.get(id(n), n.level))
         for d in n.deps:
             if d.axes & inner and d.kind != "reduce":
                 last[id(d)] = max(last.get(id(d), 0), at)
