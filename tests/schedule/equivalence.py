@@ -17,7 +17,7 @@ from tvm_vfuse.workloads.tensors import numpy_dtype
 
 Arrays = Sequence[np.ndarray]
 Reference = Callable[..., Any]
-MOST_STACK_BYTES = 1024  # TVM's kMaxStackAlloca: a larger buffer goes to the heap
+MOST_STACK_BYTES = 1024  # TVM keeps only smaller buffers on the stack; the others go to the heap
 
 # Largest error, relative to magnitude: a few roundings of the dtype.
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
@@ -70,7 +70,7 @@ def assert_one_kernel(column: Column, inputs: Arrays, template: str | None) -> N
 def assert_small_buffers(column: Column, inputs: Arrays) -> None:
     for function in column.functions(inputs):
         if "tirx.is_scheduled" in function.attrs:
-            large = {k: v for k, v in allocations(function).items() if v is None or v > MOST_STACK_BYTES}
+            large = {k: v for k, v in allocations(function).items() if v is None or v >= MOST_STACK_BYTES}
             assert large == {}
 
 

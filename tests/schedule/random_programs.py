@@ -11,6 +11,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from tvm_vfuse.compare.shapes import evaluate_shape
+
 op = relax.op
 MAX_ELEMENTS = 4096
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17)
@@ -50,8 +52,21 @@ class _Growing:
         return "float" in self.dtype
 
 
+ROWS = tvm.ir.Var("n", "int64")
+NUM_ROWS = 13  # no other extent: what is 13 (or 26) is n (or 2 n)
+
+
 def shape_of(value: Any) -> tuple[int, ...]:
-    return tuple(int(e) for e in value.ty.shape.values)
+    """Extents of a value; symbolic ones as they are sampled."""
+    return evaluate_shape(value.ty.shape.values, {ROWS: NUM_ROWS})
+
+
+def is_symbolic(value: Any, axis: int) -> bool:
+    return not isinstance(value.ty.shape.values[axis], tvm.tirx.IntImm)
+
+
+def any_symbolic(value: Any) -> bool:
+    return any(is_symbolic(value, i) for i in range(len(value.ty.shape.values)))
 
 
 # ---------------------------------------------------------------------------------------------------------- operators
@@ -99,7 +114,7 @@ def _transpose(g: _Growing) -> Any:
 
 def _reshape(g: _Growing) -> Any:
     x = g.pick(lambda s: len(s) > 0)
-    if x is None:
+    if x is None or any_symbolic(x):
         return None
     left, dims = math.prod(shape_of(x)), []
     while left > 1 and len(dims) < 4:
@@ -128,6 +143,8 @@ def _slice(g: _Growing) -> Any:
     if x is None:
         return None
     axis = int(g.rng.choice([i for i, e in enumerate(shape_of(x)) if e > 1]))
+    if is_symbolic(x, axis):
+        return None
     extent = shape_of(x)[axis]
     begin = int(g.rng.integers(0, extent - 1))
     end = int(g.rng.integers(begin + 1, extent + 1))
@@ -154,6 +171,8 @@ def _take(g: _Growing) -> Any:
     if x is None:
         return None
     axis = g.any_axis(x)
+    if is_symbolic(x, axis):
+        return None
     extent = shape_of(x)[axis]
     indices = g.rng.integers(0, extent, size=int(g.rng.integers(1, extent + 1)))
     return op.take(x, relax.const(indices.astype("int64")), axis=axis, mode="clip")
@@ -168,8 +187,11 @@ def _broadcast(g: _Growing) -> Any:
     x = g.pick(lambda s: 1 in s)
     if x is None:
         return None
-    shape = [int(g.rng.choice(EXTENTS)) if e == 1 else e for e in shape_of(x)]
-    return op.broadcast_to(x, shape) if math.prod(shape) <= MAX_ELEMENTS else None
+    sampled = shape_of(x)
+    shape = [int(g.rng.choice(EXTENTS)) if e == 1 else e for e in sampled]
+    if math.prod(shape) > MAX_ELEMENTS:
+        return None
+    return op.broadcast_to(x, [d if e > 1 else w for d, e, w in zip(x.ty.shape.values, sampled, shape, strict=True)])
 
 
 def _matmul(g: _Growing) -> Any:
@@ -204,21 +226,29 @@ STRUCTURE = (_reduce, _transpose, _reshape, _concat, _slice, _flip, _pad, _take,
 ELEMENTWISE = (_unary, _binary, _scalar)
 
 
-def random_program(seed: int, dtype: str = "int32", length: int = 8, elementwise: bool = False) -> Program:
+def random_program(
+    seed: int, dtype: str = "int32", length: int = 8, elementwise: bool = False, symbolic: bool = False
+) -> Program:
     """A program of about ``length`` operators.
 
     Parameters
     ----------
     elementwise : bool
         No reductions: results then are the unfused ones bit for bit.
+    symbolic : bool
+        The first axis of the first two inputs has a symbolic extent.
     """
-    rng = np.random.default_rng([seed, length, elementwise, *dtype.encode()])
+    rng = np.random.default_rng([seed, length, elementwise, *dtype.encode(), *([1] if symbolic else [])])
     rank = int(rng.integers(0, 5))
     base = tuple(int(e) for e in rng.choice(EXTENTS, size=rank))
     while math.prod(base) > 512:
         base = base[1:]
     shapes = [base, tuple(1 if rng.random() < 0.4 else e for e in base), base[int(rng.integers(len(base) + 1)) :]]
-    params = [relax.Var(f"x{i}", relax.TensorType(list(s), dtype)) for i, s in enumerate(shapes)]
+    declared = [list(s) for s in shapes]
+    if symbolic:
+        shapes = [(NUM_ROWS, *s) if i < 2 else s for i, s in enumerate(shapes)]
+        declared = [[ROWS, *s] if i < 2 else s for i, s in enumerate(declared)]
+    params = [relax.Var(f"x{i}", relax.TensorType(s, dtype)) for i, s in enumerate(declared)]
     builder = relax.BlockBuilder()
     g = _Growing(rng, builder, dtype, list(params))
     makers = [*ELEMENTWISE * 3, *STRUCTURE, *([_softmax] if g.is_float else [_where])]
