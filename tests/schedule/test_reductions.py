@@ -7,7 +7,7 @@ import pytest
 from tvm.ir import Var
 
 from tests.cases.modules import const
-from tests.pipeline.columns import fused_column
+from tests.pipeline.columns import fused_column, unfused_column
 from tests.schedule.equivalence import assert_close, check, check_sizes, draw, draws, graph, wide
 
 SHAPES = [(1, 1), (1, 1023), (2, 3), (7, 8), (9, 33), (31, 77), (33, 1), (3, 2, 9)]
@@ -183,15 +183,9 @@ def np_columns(x):
     return e.sum(0), x.max(0), e / e.sum(0, keepdims=True)
 
 
-@pytest.mark.parametrize("shape", [(33, 77), (1023, 3), (8, 31)], ids=str)
+@pytest.mark.parametrize("shape", [(33, 77), (1023, 3), (8, 31), (1, 9), (7, 1), (1, 1)], ids=str)
 def test_column_groups(shape, rng):
     check(graph(columns, shape), draws(rng, shape), np_columns, None)
-
-
-@pytest.mark.parametrize("shape", [(1, 9), (7, 1), (1, 1)], ids=str)
-def test_column_groups_of_one_row_or_one_column(shape, rng):
-    x = draw(rng, shape)
-    assert_close(fused_column(graph(columns, shape)).run([x]), np_columns(wide([x])[0]))
 
 
 def test_long_columns_put_rows_into_lanes(rng):
@@ -246,6 +240,29 @@ def test_a_reduction_of_a_reduction(rng):
     x = draw(rng, (31, 33))
     column = fused_column(mod)
     assert_close(column.run([x]), [wide([x])[0].max(1).sum()])
+
+
+@pytest.mark.parametrize("shape", [(1, 16), (1, 1), (16, 1)], ids=str)
+def test_a_reduction_over_an_axis_of_extent_one_counts_each_element_once(shape, rng):
+    """Beside a longer reduction it has one term, not as many as that one."""
+
+    def body(g, x):
+        rows = g.sum(x, axis=1)
+        return (
+            [rows, g.sum(rows, axis=0, keepdims=True)] if shape[0] == 1 else [rows, g.sum(x, axis=[1], keepdims=True)]
+        )
+
+    x = draw(rng, shape, "int32")
+    mod = graph(body, shape, dtype="int32")
+    assert_close(fused_column(mod).run([x]), unfused_column(mod).run([x]))
+
+
+def test_an_empty_row_has_the_first_value_of_its_reduction(rng):
+    n = Var("n", "int64")
+    mod = graph(lambda g, x: [g.sum(x, axis=1), g.sum(g.exp(x), axis=0)], (3, n))
+    got = fused_column(mod).run([np.zeros((3, 0), "float32")])
+    np.testing.assert_array_equal(got[0], np.zeros(3, "float32"))
+    assert got[1].shape == (0,)
 
 
 def test_a_reduction_to_nothing_and_a_scalar_epilogue(rng):
