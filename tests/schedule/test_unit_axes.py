@@ -52,3 +52,15 @@ def test_a_reduction_that_is_the_same_for_all_lanes(shape):
     assert len(fused.functions([x, column])) == 1
     same = np.broadcast_to(column.astype("float64"), shape).sum(0)
     assert_close(fused.run([x, column]), [x.astype("float64").sum(0), np.maximum(same, 0), x * np.exp(same)], 1e-5)
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (1, 3), (2, 2), (1, 1), (1, 2, 1)], ids=str)
+def test_rows_shorter_than_any_vector(shape):
+    """A lane axis of one point: what lies along it is read without a lane."""
+
+    def body(g, x):
+        return [g.softmax(x, axis=1)]
+
+    x = draw(np.random.default_rng(3), shape)
+    e = np.exp(x.astype("float64") - x.max(1, keepdims=True))
+    assert_close(fused_column(graph(body, shape)).run([x]), [e / e.sum(1, keepdims=True)], 1e-5)

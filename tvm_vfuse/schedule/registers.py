@@ -161,7 +161,7 @@ class Block:
 
     def read(self, buf: Var, wide: bool) -> Expr:
         """The lane's element of a ``wide`` register, else its only element."""
-        return self.registers.read(buf, self.lane if wide else index(0))
+        return self.registers.read(buf, self.lane if wide and self.lanes > 1 else index(0))
 
     def conditional(self, condition: Expr, build: Callable[[Block], None]) -> None:
         """Statements of ``build`` under a condition that is the same for all lanes; neighbours share the branch."""
