@@ -44,6 +44,12 @@ class Module:
 """
 
 
+@pytest.fixture(autouse=True)
+def wide_pipe(monkeypatch):
+    """A pipe has no width; test runners that set COLUMNS give it one."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 def invoke(*args):
     return CliRunner().invoke(cli, [str(arg) for arg in args])
 
