@@ -177,6 +177,17 @@ def test_elements_gathered_along_rows(rng):
     check(mod, [x, where], lambda x, i: -np.take_along_axis(x + x, i, 1), "elementwise", bitwise=True)
 
 
+@pytest.mark.parametrize("shape", [(17,), (1,)], ids=str)
+def test_a_sum_of_one_gathered_element_and_an_epilogue(shape, rng):
+    """The lanes lie along an axis of one point, which the sum does not have."""
+
+    def body(g, x):
+        picked = g.take(g.add(x, x), relax.const(np.array([0], "int64")), axis=0, mode="fast")
+        return g.add(g.sum(picked, axis=0, keepdims=True), relax.const(2.0))
+
+    check(graph(body, shape), draws(rng, shape), lambda x: 2 * x[:1] + 2, None)
+
+
 def test_an_index_that_is_computed_in_the_group(rng):
     def body(g, x, i):
         return g.take(x, g.floor_mod(g.add(i, i), relax.const(31, "int64")), axis=0, mode="fast")
