@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.graph import kernels
+from tests.graph import kernels, refused_kernels
 from tests.graph.regions import region_of, with_kernel
 from tests.pipeline.columns import fused_column
 from tests.schedule.equivalence import assert_close, assert_one_kernel, draw
@@ -67,7 +67,7 @@ RUNNABLE = {
 @pytest.mark.parametrize("name", RUNNABLE)
 def test_a_kernel_that_can_not_be_read_stays_alone_and_is_right(name, rng):
     shape, reference = RUNNABLE[name]
-    case = kernels.REFUSED[name]
+    case = refused_kernels.REFUSED[name]
     mod = with_kernel(case.make(), shape, out=shape[:1])
     operators = region_of(mod).graph.operators
     assert operators[0].kind == "opaque"

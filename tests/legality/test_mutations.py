@@ -15,7 +15,7 @@ import tvm
 from tvm import tirx
 from tvm.ir import Var
 
-from tests.graph import kernels
+from tests.graph import kernels, refused_kernels
 from tests.graph.regions import evaluation_of, oracle_of, region_of
 from tests.legality.mutants import left_out, site_of, sites
 from tests.plan.graphs import MACHINE, FakeOracle, Op, make_graph
@@ -93,9 +93,9 @@ def test_every_rule_has_an_entry():
 
 
 # --------------------------------------------------------------------------------------------- checks of one kernel
-@pytest.mark.parametrize("name", kernels.REFUSED)
+@pytest.mark.parametrize("name", refused_kernels.REFUSED)
 def test_without_the_check_the_kernel_is_read(name):
-    case = kernels.REFUSED[name]
+    case = refused_kernels.REFUSED[name]
     func = case.make()
     with pytest.raises(Reject) as refused:
         read_kernel(func)
@@ -226,7 +226,7 @@ OUT_OF_REACH = {"stores under a predicate"} if "predicate" not in dir(tirx.Buffe
 
 def test_every_check_of_the_graph_has_an_entry(monkeypatch):
     hit = set()
-    for case in kernels.REFUSED.values():
+    for case in refused_kernels.REFUSED.values():
         with pytest.raises(Reject) as refused:
             read_kernel(case.make())
         hit.add(site_of(refused.value))

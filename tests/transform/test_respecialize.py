@@ -10,7 +10,8 @@ from tvm.ir import Var
 from tvm.script import tirx as T
 
 from tests.cases.modules import dataflow, tensor
-from tests.graph.kernels import argmax, doubled, half_walked, row_sum, two_stages
+from tests.graph.kernels import argmax, doubled, row_sum, two_stages
+from tests.graph.refused_kernels import half_walked
 from tests.graph.regions import region_of
 from tests.pipeline.columns import fused_column, unfused_column
 from tests.schedule.equivalence import assert_close, assert_one_kernel, assert_same_bits, draw
