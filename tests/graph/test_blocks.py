@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tvm import tirx
 
 from tests.graph import kernels, refused_kernels
 from tests.graph.regions import region_of, with_kernel
@@ -28,7 +29,7 @@ def test_a_stage_knows_its_axes_reads_and_fold():
     assert [v.name for v, _ in stage.reduce] == ["vj"]
     assert [t.name for t in stage.reads.values()] == ["a"]
     assert float(stage.init.value) == 0.0
-    assert stage.fold([kernels.tirx.Var("acc", "float32")], [kernels.tirx.Var("e", "float32")])[0].a.name == "acc"
+    assert stage.fold([tirx.Var("acc", "float32")], [tirx.Var("e", "float32")])[0].a.name == "acc"
 
 
 NUMPY = {
