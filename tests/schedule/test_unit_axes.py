@@ -64,3 +64,26 @@ def test_rows_shorter_than_any_vector(shape):
     x = draw(np.random.default_rng(3), shape)
     e = np.exp(x.astype("float64") - x.max(1, keepdims=True))
     assert_close(fused_column(graph(body, shape)).run([x]), [e / e.sum(1, keepdims=True)], 1e-5)
+
+
+def test_a_value_that_is_the_same_in_all_lanes_needs_none():
+    """The softmax of a broadcast column does not change along the lanes."""
+
+    def body(g, x, y):
+        return [g.multiply(g.softmax(g.broadcast_to(x, (9, 33)), axis=0), y)]
+
+    rng = np.random.default_rng(4)
+    x, y = draw(rng, (9, 1)), draw(rng, (9, 33))
+    e = np.exp(x.astype("float64") - x.max(0, keepdims=True))
+    assert_close(fused_column(graph(body, (9, 1), (9, 33))).run([x, y]), [e / e.sum(0, keepdims=True) * y], 1e-5)
+
+
+def test_a_row_value_fills_a_bfloat16_row():
+    """One value stored along the lanes of a narrow output."""
+
+    def body(g, x):
+        return [g.broadcast_to(g.negative(x), (7, 5))]
+
+    x = draw(np.random.default_rng(5), (7, 1), "bfloat16")
+    (out,) = fused_column(graph(body, (7, 1), dtype="bfloat16")).run([x])
+    assert np.array_equal(out.astype("float32"), np.broadcast_to(-x.astype("float32"), (7, 5)))

@@ -134,8 +134,12 @@ class Levels:
         assert found is not None
         target = self.context.buffers[store.tensor.key]
         idx = self.emitter.place(store.indices, (), block, cell)
-        stmt = BufferStore(target, block.read(*found), idx)
-        if found[1] or any(block.lane in free_vars(i) for i in idx):
+        wide = found[1] or any(block.lane in free_vars(i) for i in idx)
+        value = block.read(*found)
+        if wide and not found[1] and store.tensor.dtype == "bfloat16":  # TVM can't broadcast one into a vector store
+            value = block.hold(f"{store.node.var.name}_wide", value, True)
+        stmt = BufferStore(target, value, idx)
+        if wide:
             block.vector(stmt)
         else:
             block.scalar(stmt)

@@ -122,9 +122,9 @@ class Block:
 
     # ------------------------------------------------------------------ statements
     def scalar(self, stmt: Stmt) -> None:
-        """A statement that does not use the lane; it ends the vector loop before it."""
+        """A statement that is the same for all lanes; it ends the vector loop before it, and reads lane 0."""
         self.flush()
-        self.done.append(stmt)
+        self.done.append(substitute_stmt(stmt, {self.lane: index(0)}))
 
     def vector(self, stmt: Stmt) -> None:
         """A statement for every lane, written in terms of ``self.lane``."""
