@@ -34,19 +34,10 @@ def compile_module(mod: Any, target: Any) -> Any:
     import tvm
     from tvm import relax
 
-    lowering = _lower_branches() if _has_branch(mod) else relax.get_pipeline("default_build")
+    from tvm_vfuse.pipeline import has_branches
+
+    lowering = _lower_branches() if has_branches(mod) else relax.get_pipeline("default_build")
     return tvm.compile(mod, target=target, relax_pipeline=lowering)
-
-
-def _has_branch(mod: Any) -> bool:
-    import tvm_ffi
-    from tvm import relax
-
-    found: list[Any] = []
-    for function in mod.functions.values():
-        if isinstance(function, relax.Function):
-            tvm_ffi.structural_walk(function, (relax.If, found.append))
-    return bool(found)
 
 
 def _lower_branches() -> Any:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
 
 from tvm_vfuse.device import CpuDevice, cpu_device
@@ -233,7 +234,7 @@ def full(target: tvm.target.Target, options: FusionOptions | None = None) -> tvm
     @tvm.transform.module_pass(opt_level=0, name="FinalizeCpu")
     def finalize(mod: tvm.IRModule, ctx: tvm.transform.PassContext) -> tvm.IRModule:
         rest = list(cpu.finalize_passes(target))
-        if _has_branches(mod):  # memory planning frees what the other branch returns (apache/tvm#20191)
+        if has_branches(mod):  # memory planning frees what the other branch returns (apache/tvm#20191)
             rest = [p for p in rest if p.info.name != "StaticPlanBlockMemory"]
         return tvm.transform.Sequential(rest)(mod)
 
@@ -242,17 +243,13 @@ def full(target: tvm.target.Target, options: FusionOptions | None = None) -> tvm
     )
 
 
-def _has_branches(mod: tvm.IRModule) -> bool:
-    hit: list[int] = []
-
-    def visit(expr: tvm.ir.Expr) -> None:
-        if isinstance(expr, relax.If):
-            hit.append(1)
-
+def has_branches(mod: tvm.IRModule) -> bool:
+    """True if some function of the module holds an If."""
+    found: list[relax.If] = []
     for func in mod.functions.values():
         if isinstance(func, relax.Function):
-            relax.analysis.post_order_visit(func, visit)
-    return bool(hit)
+            tvm_ffi.structural_walk(func, (relax.If, found.append))
+    return bool(found)
 
 
 def register() -> None:

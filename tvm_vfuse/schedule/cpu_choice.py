@@ -77,7 +77,6 @@ def _best_lane(evaluation: Evaluation, candidates: Sequence[Axis]) -> Axis:
     found = accesses(evaluation)
     position = {a.var: i for i, a in enumerate(evaluation.placement.axes)}
     inner_first = {a.var: i for i, a in enumerate(evaluation.placement.order)}
-
     reduce = evaluation.placement.reduce_vars
 
     def vectors(axis: Axis) -> tuple[float, int]:
